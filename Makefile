@@ -1,0 +1,33 @@
+# Few targets, the same for a person and for CI. `make lab` needs nothing but Python; `make test` makes its own
+# virtual environments from the locked requirements.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: lab test lint unit lock clean
+
+lab:  ## every file of the lab, in $$BACKFILL_HOME
+	@$(PYTHON) lab.py
+
+test: lint unit  ## everything that CI runs
+
+lint: .venv/.ready
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
+
+unit: .venv/.ready
+	@$(BIN)/pytest -q
+
+.venv/.ready: requirements/dev.txt
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+lock: .venv/.ready  ## lock the requirements again, with hashes
+	@for set in requirements/*.in; do \
+	  uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header $$set -o $${set%.in}.txt; \
+	done
+
+clean:
+	@rm -rf .venv* .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,0 +1,1 @@
+"""Rerun past days without counting them twice: the pure core, standard library only."""
