@@ -1,0 +1,161 @@
+"""The runner's contract: arguments → one call of the core → one JSON object → an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Answer = Mapping[str, Any]
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "init": (),
+    "run": ("START", "END", "OWNER"),
+    "claim": ("START", "END", "OWNER"),
+    "release": ("START", "END", "OWNER"),
+    "seal": ("START", "END"),
+    "amend": ("DATE", "REASON"),
+    "rollup-add": ("START", "END"),
+    "rollup": (),
+}
+"""Each command and what it takes; dates are YYYY-MM-DD, ranges inclusive at both ends."""
+
+DENIED, SKIPPED, INTERRUPTED = 4, 5, 130
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out one command, print its answer as one JSON object, and return the exit code.
+
+    An error is an answer too, `{"error": …}` with what was done before it, and its sentence goes to standard error.
+    """
+    stop = Stop()
+    stop.listen()
+    from backfill_core.errors import BackfillError
+
+    try:
+        answer = _carry_out(arguments, stop)
+        code = _exit_code(answer)
+    except BackfillError as error:
+        answer, code = {"error": str(error), **(error.so_far or {})}, error.exit_code
+    except Exception as error:  # noqa: BLE001  a fault of ours must not become a traceback of the user's
+        answer, code = (
+            {"error": f"this should not have happened, please report it: {error!r} {_place(error)}"},
+            1,
+        )
+    if stop.signal is not None:
+        answer, code = (
+            {**answer, "error": f"interrupted by {stop.signal}; what is listed was done"},
+            INTERRUPTED,
+        )
+    return code if _print(answer) else 1
+
+
+class Stop:
+    """Whether a signal has asked the process to end. Asked again more than two seconds later, it ends at once."""
+
+    def __init__(self) -> None:
+        self.signal: str | None = None
+        self._heard = 0.0
+
+    def listen(self) -> None:
+        """Hear the signals from now on, but for those that whoever started us had ignored."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._hear)
+
+    def _hear(self, number: int, _frame: object) -> None:
+        if self.signal is not None and time.monotonic() - self._heard > 2:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self.signal is None:
+            self.signal, self._heard = signal.Signals(number).name, time.monotonic()
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        return self.signal is not None
+
+
+def _carry_out(arguments: list[str], stop: Stop) -> Answer:
+    from backfill_core.errors import UsageError
+    from backfill_core.settings import Settings
+    from backfill_core.store import create_store, open_store
+
+    command, values = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command not in COMMANDS:
+        raise UsageError(f"unknown command {command!r}; the commands are {', '.join(COMMANDS)}")
+    names = COMMANDS[command]
+    if len(values) != len(names):
+        raise UsageError(f"{command} takes {len(names)} arguments, not {len(values)}: {' '.join((command, *names))}")
+    settings = Settings.from_env(os.environ)
+    if command == "init":
+        return {"db": settings.db, "tables": create_store(settings.db)}
+    parsed = _parse(dict(zip(names, values, strict=True)))  # judged before there need be a store
+    from backfill_core.backfill import Backfill
+    from backfill_core.events import EventFolder
+
+    with open_store(settings.db) as store:
+        backfill = Backfill(store, EventFolder(settings.events))
+        if command == "run":
+            return backfill.run(*parsed, stop=stop, progress=_progress(len(parsed[0])))
+        answer: Answer = getattr(backfill, command.replace("-", "_"))(*parsed)
+        return answer
+
+
+def _parse(given: dict[str, str]) -> list[Any]:
+    from backfill_core.partition import DateRange, check_text, parse_date
+
+    parsed: list[Any] = []
+    if "START" in given:
+        parsed.append(DateRange.parse(given["START"], given["END"]))
+    if "DATE" in given:
+        parsed.append(parse_date(given["DATE"]))
+    parsed.extend(check_text(word.lower(), given[word]) for word in ("OWNER", "REASON") if word in given)
+    return parsed
+
+
+def _progress(days: int) -> Callable[[int, str], None] | None:
+    if days < 2 or sys.stderr is None or not sys.stderr.isatty():
+        return None
+
+    def show(passed: int, dt: str) -> None:
+        sys.stderr.write(f"\r{passed + 1}/{days} {dt}" + ("\r\033[K" if passed + 1 == days else ""))
+        sys.stderr.flush()
+
+    return show
+
+
+def _exit_code(answer: Answer) -> int:
+    if answer.get("failed"):
+        return 1
+    if answer.get("denied"):
+        return DENIED
+    if any(reason != "no_data" for _, reason in answer.get("skipped", ())):
+        return SKIPPED
+    return 0
+
+
+def _place(error: Exception) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
+
+
+def _print(answer: Answer) -> bool:
+    import json
+
+    if "error" in answer:
+        print(answer["error"], file=sys.stderr)
+    try:
+        print(json.dumps(answer), flush=True)
+    except OSError as error:
+        print(f"the answer can't be printed: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
+        return False
+    return True

@@ -1,0 +1,62 @@
+"""Every statement that the stores run, by name. Parameters are written `:name`; ranges are inclusive."""
+
+TABLES = ("daily", "rollup", "claims", "seals", "corrections")
+
+CREATE = (
+    """
+    CREATE TABLE IF NOT EXISTS daily (
+        dt TEXT NOT NULL, orders INTEGER NOT NULL, amount INTEGER NOT NULL, owner TEXT NOT NULL
+    )
+    """,
+    "CREATE TABLE IF NOT EXISTS rollup (metric TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS claims (dt TEXT PRIMARY KEY, owner TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS seals (dt TEXT PRIMARY KEY)",
+    """
+    CREATE TABLE IF NOT EXISTS corrections (
+        dt TEXT NOT NULL, orders_before INTEGER NOT NULL, amount_before INTEGER NOT NULL,
+        orders_after INTEGER NOT NULL, amount_after INTEGER NOT NULL, reason TEXT NOT NULL
+    )
+    """,
+    # A plain index, not a unique one: replacement is ours to get right, and a delete by date must not scan.
+    "CREATE INDEX IF NOT EXISTS daily_dt ON daily (dt)",
+)
+
+# daily
+PUBLISHED = "SELECT dt, orders, amount, owner FROM daily WHERE dt BETWEEN :first AND :last ORDER BY dt"
+DELETE_DAILY = "DELETE FROM daily WHERE dt = :dt"
+INSERT_DAILY = "INSERT INTO daily (dt, orders, amount, owner) VALUES (:dt, :orders, :amount, :owner)"
+SUM_OF_RANGE = "SELECT COALESCE(SUM(orders), 0), COALESCE(SUM(amount), 0) FROM daily WHERE dt BETWEEN :first AND :last"
+SUM_OF_ALL = "SELECT COALESCE(SUM(orders), 0), COALESCE(SUM(amount), 0) FROM daily"
+
+# claims
+GUARD = "SELECT (SELECT COUNT(*) FROM seals WHERE dt = :dt), (SELECT owner FROM claims WHERE dt = :dt)"
+CLAIMS = "SELECT dt, owner FROM claims WHERE dt BETWEEN :first AND :last ORDER BY dt"
+INSERT_CLAIMS = """
+    INSERT INTO claims (dt, owner) SELECT value, :owner FROM json_each(:dts) WHERE true ON CONFLICT (dt) DO NOTHING
+"""
+DELETE_CLAIMS = "DELETE FROM claims WHERE dt BETWEEN :first AND :last AND owner = :owner"
+
+# seals
+SEALS = "SELECT dt FROM seals WHERE dt BETWEEN :first AND :last ORDER BY dt"
+INSERT_SEALS = "INSERT INTO seals (dt) SELECT value FROM json_each(:dts) WHERE value NOT IN (SELECT dt FROM seals)"
+
+# corrections, oldest first
+CORRECTIONS = (
+    "SELECT dt, orders_before, amount_before, orders_after, amount_after, reason FROM corrections"
+    " WHERE dt BETWEEN :first AND :last ORDER BY dt, rowid"
+)
+INSERT_CORRECTION = (
+    "INSERT INTO corrections (dt, orders_before, amount_before, orders_after, amount_after, reason)"
+    " VALUES (:dt, :orders_before, :amount_before, :orders_after, :amount_after, :reason)"
+)
+
+# rollup
+ROLLUP = "SELECT metric, value FROM rollup WHERE metric IN ('order_total', 'amount_total')"
+DELETE_ROLLUP = "DELETE FROM rollup WHERE metric IN ('order_total', 'amount_total')"
+INSERT_ROLLUP = "INSERT INTO rollup (metric, value) VALUES ('order_total', :orders), ('amount_total', :amount)"
+
+# every date that any table names
+DATES = (
+    "SELECT dt FROM daily UNION SELECT dt FROM claims UNION SELECT dt FROM seals"
+    " UNION SELECT dt FROM corrections ORDER BY 1"
+)

@@ -1,0 +1,113 @@
+"""The five tables inside one transaction: what can be asked of them and done to them, on any database."""
+
+from __future__ import annotations
+
+import json
+
+from backfill_core.store import sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from backfill_core.partition import DateRange
+
+    Execute = Callable[[str, Mapping[str, str | int]], Iterable[tuple[Any, ...]]]
+    Sum = tuple[int, int]
+
+
+class Tables:
+    """A view of the five tables that lives as long as one transaction. It neither begins nor commits.
+
+    Ranges are inclusive. Sums are pairs (orders, amount).
+    """
+
+    __slots__ = ("_execute",)
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+
+    # daily
+
+    def published(self, dates: DateRange) -> Iterable[tuple[str, int, int, str]]:
+        """Return the rows (dt, orders, amount, owner) of the range, in date order."""
+        return self._execute(sql.PUBLISHED, _bounds(dates))
+
+    def replace(self, dt: str, orders: int, amount: int, owner: str) -> None:
+        """Put one row in the place of all that the partition had."""
+        self._execute(sql.DELETE_DAILY, {"dt": dt})
+        self._execute(sql.INSERT_DAILY, {"dt": dt, "orders": orders, "amount": amount, "owner": owner})
+
+    def sum_of(self, dates: DateRange | None = None) -> Sum:
+        """Return what `daily` adds up to in the range, or as a whole."""
+        rows = self._execute(sql.SUM_OF_ALL, {}) if dates is None else self._execute(sql.SUM_OF_RANGE, _bounds(dates))
+        [(orders, amount)] = rows
+        return orders, amount
+
+    # claims
+
+    def guard(self, dt: str) -> tuple[bool, str | None]:
+        """Return whether the date is sealed, and who holds it."""
+        [(sealed, holder)] = self._execute(sql.GUARD, {"dt": dt})
+        return bool(sealed), holder
+
+    def holders(self, dates: DateRange) -> dict[str, str]:
+        """Return the owner of each claimed date of the range."""
+        return dict(self._execute(sql.CLAIMS, _bounds(dates)))  # type: ignore[arg-type]
+
+    def claim(self, dates: DateRange, owner: str) -> None:
+        """Give the owner each date of the range that nobody holds."""
+        self._execute(sql.INSERT_CLAIMS, {"dts": json.dumps(list(dates)), "owner": owner})
+
+    def release(self, dates: DateRange, owner: str) -> None:
+        """Free the dates of the range that this owner holds."""
+        self._execute(sql.DELETE_CLAIMS, _bounds(dates) | {"owner": owner})
+
+    # seals and corrections
+
+    def sealed(self, dates: DateRange) -> set[str]:
+        """Return the sealed dates of the range."""
+        return {dt for (dt,) in self._execute(sql.SEALS, _bounds(dates))}
+
+    def seal(self, dates: DateRange) -> None:
+        """Seal every date of the range that is not sealed yet."""
+        self._execute(sql.INSERT_SEALS, {"dts": json.dumps(list(dates))})
+
+    def corrections(self, dates: DateRange) -> Iterable[tuple[str, int, int, int, int, str]]:
+        """Return the rows (dt, orders and amount before, orders and amount after, reason), each date's oldest first."""
+        return self._execute(sql.CORRECTIONS, _bounds(dates))
+
+    def correct(self, dt: str, before: Sum, after: Sum, reason: str) -> None:
+        """Add one correction; none is ever changed."""
+        self._execute(
+            sql.INSERT_CORRECTION,
+            {
+                "dt": dt,
+                "orders_before": before[0],
+                "amount_before": before[1],
+                "orders_after": after[0],
+                "amount_after": after[1],
+                "reason": reason,
+            },
+        )
+
+    # rollup
+
+    def rollup(self) -> Sum:
+        """Return the totals as they stand, 0 for one that was never written."""
+        totals: dict[str, int] = dict(self._execute(sql.ROLLUP, {}))
+        return totals.get("order_total", 0), totals.get("amount_total", 0)
+
+    def set_rollup(self, totals: Sum) -> None:
+        """Overwrite both totals."""
+        self._execute(sql.DELETE_ROLLUP, {})
+        self._execute(sql.INSERT_ROLLUP, {"orders": totals[0], "amount": totals[1]})
+
+    def dates(self) -> list[str]:
+        """Return every date that any of the tables names, in order."""
+        return [dt for (dt,) in self._execute(sql.DATES, {})]
+
+
+def _bounds(dates: DateRange) -> dict[str, str]:
+    return {"first": dates.first.isoformat(), "last": dates.last.isoformat()}
