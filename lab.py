@@ -33,8 +33,6 @@ DOUBLED = ("2026-02-05", "2026-02-07")
 LATE_LINE = '{"order_id": "2026-02-02-late", "dt": "2026-02-02", "amount": 12900, "status": "paid"}\n'
 REASON = "one order of 2026-02-02 arrived after the day was reported"
 
-Answer = dict[str, Any]
-
 
 class Runner:
     """The runner as a process, over one home."""
@@ -44,19 +42,19 @@ class Runner:
         self.events = os.path.join(home, "events")
         self._places = {"BACKFILL_DB": self.db, "BACKFILL_EVENTS": self.events}
 
-    def __call__(self, *arguments: str, expect: int = 0) -> Answer:
+    def __call__(self, *arguments: str, expect: int = 0) -> Any:
         """Start one command and return its answer; any other exit code than the expected one ends the lab."""
         return self._start("runner.py", *arguments, expect=expect)
 
-    def generate(self) -> Answer:
+    def generate(self) -> None:
         """Make the fourteen days."""
-        return self._start("gen_events.py", "--start", FIRST)
+        self._start("gen_events.py", "--start", FIRST)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the rows of `daily` in date order, as anybody with sqlite3 sees them."""
         return _rows(self.db, "daily")
 
-    def _start(self, script: str, *arguments: str, expect: int = 0) -> Answer:
+    def _start(self, script: str, *arguments: str, expect: int = 0) -> Any:
         ran = subprocess.run(  # noqa: S603  our own script
             [sys.executable, os.path.join(HERE, script), *arguments],
             env=os.environ | self._places,
@@ -67,8 +65,7 @@ class Runner:
         if ran.returncode != expect:
             said = ran.stderr.strip() or ran.stdout.strip()
             raise SystemExit(f"lab: {script} {' '.join(arguments)} ended with {ran.returncode}, not {expect}: {said}")
-        answer: Answer = json.loads(ran.stdout)
-        return answer
+        return json.loads(ran.stdout)
 
 
 def main() -> int:
@@ -149,7 +146,7 @@ def double(work: str) -> Double:
     }
 
 
-def summary(work: str, story: Story) -> Answer:
+def summary(work: str, story: Story) -> dict[str, Any]:
     """Put the state of the store into numbers."""
     db = os.path.join(work, "state.db")
     daily = _rows(db, "daily")

@@ -104,6 +104,7 @@ def late(backfill: Backfill, dates: DateRange | None, _given: argparse.Namespace
             _change(row["amount_known"], row["amount_now"]),
             f"{row['orders_difference']:+}",
             f"{row['amount_difference']:+}",
+            "",
         )
         for row in answer["late"]
     ]
@@ -131,8 +132,7 @@ def statement(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) 
         for row in answer["partitions"]
     ]
     total = tuple(
-        str(answer[name])  # type: ignore[literal-required]
-        for name in ("orders_published", "amount_published", "orders_corrected", "amount_corrected")
+        str(answer[name]) for name in ("orders_published", "amount_published", "orders_corrected", "amount_corrected")
     )
     head = (
         "partition",

@@ -57,8 +57,10 @@ def _object(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         value, end = _scan(text, 0)
-    except StopIteration:
-        raise LineError(f"not a JSON object: {_shown(text)}") from None
+    except StopIteration as missing:
+        if missing.value == 0:
+            raise LineError(f"not a JSON object: {_shown(text)}") from None
+        raise LineError(f"not JSON: no value at character {missing.value + 1}") from None
     except json.JSONDecodeError as error:
         raise LineError(f"not JSON: {error.msg.removesuffix(' starting at')} at character {error.pos + 1}") from None
     except RecursionError:

@@ -54,7 +54,7 @@ class Tables:
 
     def holders(self, dates: DateRange) -> dict[str, str]:
         """Return the owner of each claimed date of the range."""
-        return dict(self._execute(sql.CLAIMS, _bounds(dates)))  # type: ignore[arg-type]
+        return dict(self._execute(sql.CLAIMS, _bounds(dates)))
 
     def claim(self, dates: DateRange, owner: str) -> None:
         """Give the owner each date of the range that nobody holds."""

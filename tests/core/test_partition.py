@@ -37,7 +37,17 @@ def test_a_moment_is_not_a_date() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "2026-2-1", "20260201", "2026-02-30", "2025-02-29", "2026-02-01 ", "2026-02-01\n", "٢٠٢٦-٠٢-٠١", "0000-01-01"],
+    [
+        "",
+        "2026-2-1",
+        "20260201",
+        "2026-02-30",
+        "2025-02-29",
+        "2026-02-01 ",
+        "2026-02-01\n",
+        "\uff12\uff10\uff12\uff16-02-01",
+        "0000-01-01",
+    ],
 )
 def test_a_date_is_written_in_one_way(text: str) -> None:
     with pytest.raises(UsageError, match="YYYY-MM-DD"):
