@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol
 
-    from typing_extensions import Self
-
     from backfill_core.store.tables import Tables
 
     class Store(Protocol):
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Let the store go."""
 
-        def __enter__(self) -> Self: ...
+        def __enter__(self) -> Store: ...
 
         def __exit__(
             self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from typing_extensions import Self
-
 BUSY_SECONDS = 60
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")  # in a URI, unlike the rest
 
@@ -88,7 +86,7 @@ class SqliteStore:
         """Let the file go."""
         self._opened.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> SqliteStore:
         return self
 
     def __exit__(

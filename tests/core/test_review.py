@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,9 @@ import pytest
 from backfill_core import Backfill, DateRange
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.core.sources import Source
 
+ROOT = Path(__file__).parents[2]
 FIRST, SECOND, THIRD = "2024-05-01", "2024-05-02", "2024-05-03"
 DAYS = DateRange.parse(FIRST, THIRD)
 
@@ -147,6 +147,7 @@ class Shell:
         return subprocess.run(
             [sys.executable, "-m", "backfill_core", *arguments],
             env=self.env,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             check=False,
