@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--start", default="2026-02-01", help="the first day, YYYY-MM-DD (default %(default)s)")
     parser.add_argument("--days", type=int, default=14, help="how many days (default %(default)s)")
-    parser.add_argument("--lines", type=int, default=200, help="lines on the first day; each next day has one more")
+    parser.add_argument("--lines", type=int, default=200, help="lines on the first day; each next day has 7 more")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other orders (default %(default)s)")
     parser.add_argument("--out", help="the folder (default: $BACKFILL_EVENTS, else events in $BACKFILL_HOME)")
     given = parser.parse_args(arguments)
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     folder = given.out or Settings.from_env(os.environ).events
     try:
         os.makedirs(folder, exist_ok=True)
-        lines = sum(write_partition(folder, dt, given.lines + n, given.seed) for n, dt in enumerate(dates))
+        lines = sum(write_partition(folder, dt, given.lines + 7 * n, given.seed) for n, dt in enumerate(dates))
     except OSError as error:
         print(f"{error.filename or folder}: {error.strerror}", file=sys.stderr)
         return 1

@@ -141,7 +141,7 @@ def statement(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) 
         "orders right",
         "amount right",
         "sealed",
-        "reason of the correction",
+        "reason",
     )
     return answer, _table(head, [*rows, ("total", *total, "", "")])
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,11 +152,17 @@ def _print(answer: Answer) -> bool:
     import json
 
     if "error" in answer:
-        print(answer["error"], file=sys.stderr)
+        _tell(answer["error"])
     try:
         print(json.dumps(answer), flush=True)
     except OSError as error:
-        print(f"the answer can't be printed: {error.strerror}", file=sys.stderr)
+        _tell(f"the answer can't be printed: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
         return False
     return True
+
+
+def _tell(sentence: str) -> None:
+    if sys.stderr is not None:  # it is None where the caller closed it, and print would take standard output instead
+        with suppress(OSError):
+            print(sentence, file=sys.stderr, flush=True)

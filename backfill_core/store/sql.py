@@ -25,8 +25,13 @@ CREATE = (
 PUBLISHED = "SELECT dt, orders, amount, owner FROM daily WHERE dt BETWEEN :first AND :last ORDER BY dt"
 DELETE_DAILY = "DELETE FROM daily WHERE dt = :dt"
 INSERT_DAILY = "INSERT INTO daily (dt, orders, amount, owner) VALUES (:dt, :orders, :amount, :owner)"
-SUM_OF_RANGE = "SELECT COALESCE(SUM(orders), 0), COALESCE(SUM(amount), 0) FROM daily WHERE dt BETWEEN :first AND :last"
-SUM_OF_ALL = "SELECT COALESCE(SUM(orders), 0), COALESCE(SUM(amount), 0) FROM daily"
+# Summed as upper and lower 32 bits: SUM over 64 bits fails if it leaves them on the way, even if it comes back.
+SUM_OF_ALL = """
+    SELECT COALESCE(SUM(orders >> 32), 0), COALESCE(SUM(orders & 4294967295), 0),
+           COALESCE(SUM(amount >> 32), 0), COALESCE(SUM(amount & 4294967295), 0)
+    FROM daily
+"""
+SUM_OF_RANGE = f"{SUM_OF_ALL} WHERE dt BETWEEN :first AND :last"
 
 # claims
 GUARD = "SELECT (SELECT COUNT(*) FROM seals WHERE dt = :dt), (SELECT owner FROM claims WHERE dt = :dt)"

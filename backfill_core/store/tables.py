@@ -40,10 +40,10 @@ class Tables:
         self._execute(sql.INSERT_DAILY, {"dt": dt, "orders": orders, "amount": amount, "owner": owner})
 
     def sum_of(self, dates: DateRange | None = None) -> Sum:
-        """Return what `daily` adds up to in the range, or as a whole."""
+        """Return what `daily` adds up to in the range, or as a whole: exact, also beyond 64 bits."""
         rows = self._execute(sql.SUM_OF_ALL, {}) if dates is None else self._execute(sql.SUM_OF_RANGE, _bounds(dates))
-        [(orders, amount)] = rows
-        return orders, amount
+        [(upper_orders, lower_orders, upper_amount, lower_amount)] = rows
+        return (upper_orders << 32) + lower_orders, (upper_amount << 32) + lower_amount
 
     # claims
 
