@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backfill_core.errors import BackfillError, NotSealedError, PartitionError, StoreError
+from backfill_core.guard import reason_to_skip
 from backfill_core.partition import DateRange, check_text
 
 TYPE_CHECKING = False
@@ -219,15 +220,6 @@ class Backfill:
         from backfill_core.review import statement
 
         return statement(self._store, dates)
-
-
-def reason_to_skip(sealed: bool, holder: str | None, owner: str) -> str | None:
-    """Return why this owner must leave a date alone, None if it need not. A seal goes before a claim."""
-    if sealed:
-        return "sealed"
-    if holder not in (None, owner):
-        return f"claimed_by:{holder}"
-    return None
 
 
 def _storable(orders: int, amount: int) -> Sum:

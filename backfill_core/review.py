@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from datetime import date
 
-from backfill_core.backfill import reason_to_skip
 from backfill_core.errors import PartitionError
+from backfill_core.guard import reason_to_skip
 from backfill_core.partition import DateRange
 
 TYPE_CHECKING = False
