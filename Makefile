@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: lab test lint unit lock clean
+.PHONY: lab test lint unit faults lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -18,6 +18,9 @@ lint: .venv/.ready
 
 unit: .venv/.ready
 	@$(BIN)/pytest -q
+
+faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
+	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults
 
 .venv/.ready: requirements/dev.txt
 	@$(PYTHON) -m venv .venv

@@ -85,7 +85,7 @@ class Stop:
 def _carry_out(arguments: list[str], stop: Stop) -> Answer:
     from backfill_core.errors import UsageError
     from backfill_core.settings import Settings
-    from backfill_core.store import create_store, open_store
+    from backfill_core.store import create_store, name_of, open_store
 
     command, values = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command not in COMMANDS:
@@ -95,7 +95,7 @@ def _carry_out(arguments: list[str], stop: Stop) -> Answer:
         raise UsageError(f"{command} takes {len(names)} arguments, not {len(values)}: {' '.join((command, *names))}")
     settings = Settings.from_env(os.environ)
     if command == "init":
-        return {"db": settings.db, "tables": create_store(settings.db)}
+        return {"db": name_of(settings.db), "tables": create_store(settings.db)}
     parsed = _parse(dict(zip(names, values, strict=True)))  # judged before there need be a store
     from backfill_core.backfill import Backfill
     from backfill_core.events import EventFolder

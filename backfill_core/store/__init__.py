@@ -1,6 +1,8 @@
-"""The state store: five tables, in SQLite."""
+"""The state store: five tables, in a SQLite file or in a schema of a PostgreSQL database."""
 
 from __future__ import annotations
+
+from backfill_core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,20 +35,53 @@ def create_store(db: str) -> list[str]:
     """Make the five tables where they are missing, and leave alone what is there; return their names.
 
     Raises:
+        UsageError: `db` is a URL that can't be read, or of another database.
+        NoStoreError: the PostgreSQL database is missing; the tables' schema is made, but not that.
         StoreError: the place can't be written, or holds something else.
     """
+    if _is_url(db):
+        from backfill_core.store import postgres
+
+        return postgres.create(db)
     from backfill_core.store import sqlite
 
     return sqlite.create(db)
 
 
 def open_store(db: str) -> Store:
-    """Open the store at `db`, the path of a SQLite file; use it as a context manager.
+    """Open the store at `db`, the path of a SQLite file or a postgresql:// URL; use it as a context manager.
 
     Raises:
+        UsageError: `db` is a URL that can't be read, or of another database.
         NoStoreError: there is none; it is not created by asking.
         StoreError: it can't be opened.
     """
+    if _is_url(db):
+        from backfill_core.store import postgres
+
+        return postgres.PostgresStore(db)
     from backfill_core.store import sqlite
 
     return sqlite.SqliteStore(db)
+
+
+def name_of(db: str) -> str:
+    """Return `db` as it may be shown: a path as it is, a URL without its password.
+
+    Raises:
+        UsageError: `db` is a URL that can't be read, or of another database.
+    """
+    if _is_url(db):
+        from backfill_core.store import postgres
+
+        return postgres.Address(db).name
+    return db
+
+
+def _is_url(db: str) -> bool:
+    scheme, mark, _ = db.partition("://")
+    if not mark or not scheme.replace("+", "").isalnum():
+        return False
+    if scheme in ("postgresql", "postgres"):
+        return True
+    raise UsageError(f"BACKFILL_DB names neither a file nor a postgresql:// URL: it begins with {scheme}://")

@@ -1,4 +1,7 @@
-"""Every statement that the stores run, by name. Parameters are written `:name`; ranges are inclusive."""
+"""Every statement that the stores run, by name. Parameters are written `:name`; ranges are inclusive.
+
+Both databases understand them as they are. `:dts` is a JSON object with the dates as its keys, in order.
+"""
 
 TABLES = ("daily", "rollup", "claims", "seals", "corrections")
 
@@ -37,13 +40,13 @@ SUM_OF_RANGE = f"{SUM_OF_ALL} WHERE dt BETWEEN :first AND :last"
 GUARD = "SELECT (SELECT COUNT(*) FROM seals WHERE dt = :dt), (SELECT owner FROM claims WHERE dt = :dt)"
 CLAIMS = "SELECT dt, owner FROM claims WHERE dt BETWEEN :first AND :last ORDER BY dt"
 INSERT_CLAIMS = """
-    INSERT INTO claims (dt, owner) SELECT value, :owner FROM json_each(:dts) WHERE true ON CONFLICT (dt) DO NOTHING
+    INSERT INTO claims (dt, owner) SELECT key, :owner FROM json_each(:dts) WHERE true ON CONFLICT (dt) DO NOTHING
 """
 DELETE_CLAIMS = "DELETE FROM claims WHERE dt BETWEEN :first AND :last AND owner = :owner"
 
 # seals
 SEALS = "SELECT dt FROM seals WHERE dt BETWEEN :first AND :last ORDER BY dt"
-INSERT_SEALS = "INSERT INTO seals (dt) SELECT value FROM json_each(:dts) WHERE value NOT IN (SELECT dt FROM seals)"
+INSERT_SEALS = "INSERT INTO seals (dt) SELECT key FROM json_each(:dts) WHERE key NOT IN (SELECT dt FROM seals)"
 
 # corrections, oldest first
 CORRECTIONS = (

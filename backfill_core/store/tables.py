@@ -58,7 +58,7 @@ class Tables:
 
     def claim(self, dates: DateRange, owner: str) -> None:
         """Give the owner each date of the range that nobody holds."""
-        self._execute(sql.INSERT_CLAIMS, {"dts": json.dumps(list(dates)), "owner": owner})
+        self._execute(sql.INSERT_CLAIMS, {"dts": _as_keys(dates), "owner": owner})
 
     def release(self, dates: DateRange, owner: str) -> None:
         """Free the dates of the range that this owner holds."""
@@ -72,7 +72,7 @@ class Tables:
 
     def seal(self, dates: DateRange) -> None:
         """Seal every date of the range that is not sealed yet."""
-        self._execute(sql.INSERT_SEALS, {"dts": json.dumps(list(dates))})
+        self._execute(sql.INSERT_SEALS, {"dts": _as_keys(dates)})
 
     def corrections(self, dates: DateRange) -> Iterable[tuple[str, int, int, int, int, str]]:
         """Return the rows (dt, orders and amount before, orders and amount after, reason), each date's oldest first."""
@@ -111,3 +111,7 @@ class Tables:
 
 def _bounds(dates: DateRange) -> dict[str, str]:
     return {"first": dates.first.isoformat(), "last": dates.last.isoformat()}
+
+
+def _as_keys(dates: DateRange) -> str:
+    return json.dumps(dict.fromkeys(dates))
