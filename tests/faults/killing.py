@@ -1,0 +1,115 @@
+"""Processes that die or freeze at a point of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from backfill_core import Backfill, EventFolder, open_store
+from tests.servers import PATIENCE, wait_until
+from tests.world import days
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import date
+    from multiprocessing.context import ForkServerProcess
+
+    from backfill_core.events import Counted
+
+
+def start(work: Callable[..., Any], *arguments: Any) -> ForkServerProcess:
+    """Start a process that does the work."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=work, args=arguments)
+    process.start()
+    return process
+
+
+def end_of(process: ForkServerProcess) -> int | None:
+    """Wait for a process; return its exit code, negative for the signal that ended it."""
+    process.join(PATIENCE)
+    return process.exitcode
+
+
+def run_and_die(db: str, events: str, count: int, owner: str, statement: int, after: bool) -> None:
+    """Run so many days, and be killed before the numbered statement is sent, or after it was answered."""
+    _die_at(statement, after)
+    with open_store(db) as store:
+        Backfill(store, EventFolder(events)).run(days(count), owner)
+
+
+def seal_and_die(db: str, events: str, count: int, _owner: str, statement: int, after: bool) -> None:
+    _die_at(statement, after)
+    with open_store(db) as store:
+        Backfill(store, EventFolder(events)).seal(days(count))
+
+
+def claim_and_die(db: str, events: str, count: int, owner: str, statement: int, after: bool) -> None:
+    _die_at(statement, after)
+    with open_store(db) as store:
+        Backfill(store, EventFolder(events)).claim(days(count), owner)
+
+
+def _die_at(statement: int, after: bool) -> None:
+    """Make the drivers of this process count their statements, and kill it at one."""
+    passed = 0
+
+    def counting(execute: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            nonlocal passed
+            passed += 1
+            if passed == statement and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = execute(*arguments)
+            if passed == statement and after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        return counted
+
+    class Counted(sqlite3.Connection):
+        execute = counting(sqlite3.Connection.execute)
+
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *arguments, **options: connect(*arguments, factory=Counted, **options)  # type: ignore[assignment]
+    psycopg.Connection.execute = counting(psycopg.Connection.execute)  # type: ignore[method-assign]
+
+
+class Freezing(EventFolder):
+    """A folder whose reader is stopped by a signal each time that it has counted, as by a machine that sleeps."""
+
+    def count(self, dt: str, stop: Callable[[], bool] | None = None) -> Counted | None:
+        counted = super().count(dt, stop)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return counted
+
+
+def run_frozen(db: str, events: str, count: int, owner: str) -> None:
+    with open_store(db) as store:
+        Backfill(store, Freezing(events)).run(days(count), owner)
+
+
+def amend_frozen(db: str, events: str, when: date, reason: str) -> None:
+    with open_store(db) as store:
+        Backfill(store, Freezing(events)).amend(when, reason)
+
+
+def wait_until_frozen(process: ForkServerProcess) -> None:
+    def frozen() -> bool:
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state not in "ZX", "the process has ended"
+        return state == "T"
+
+    wait_until(frozen, "the process is frozen")
+
+
+def thaw(process: ForkServerProcess) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGCONT)
