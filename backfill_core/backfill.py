@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from backfill_core import answers
+    from backfill_core.ahead import Ahead
     from backfill_core.events import EventFolder, Tally
     from backfill_core.store import Store
     from backfill_core.store.tables import Sum, Tables
@@ -66,23 +67,27 @@ class Backfill:
         try:
             with self._store.reading() as tables:
                 sealed, holders = tables.sealed(dates), tables.holders(dates)
-            for passed, dt in enumerate(dates):
-                if progress is not None:
-                    progress(passed, dt)
-                if stop is not None and stop():
-                    break
-                reason = reason_to_skip(dt in sealed, holders.get(dt), owner)
-                try:
-                    outcome = reason or self._replace(dt, owner, stop)
-                except PartitionError as error:
-                    answer.setdefault("failed", []).append([dt, str(error)])
-                    continue
-                if isinstance(outcome, str):
-                    answer["skipped"].append([dt, outcome])
-                else:
-                    answer["done"].append(dt)
-                    answer["orders"] += outcome.orders
-                    answer["amount"] += outcome.amount
+
+            def reason(dt: str) -> str | None:
+                return reason_to_skip(dt in sealed, holders.get(dt), owner)
+
+            with self._source.count_ahead((dt for dt in dates if reason(dt) is None), stop) as counts:
+                for passed, dt in enumerate(dates):
+                    if progress is not None:
+                        progress(passed, dt)
+                    if stop is not None and stop():
+                        break
+                    try:
+                        outcome = reason(dt) or self._replace(dt, owner, counts, stop)
+                    except PartitionError as error:
+                        answer.setdefault("failed", []).append([dt, str(error)])
+                        continue
+                    if isinstance(outcome, str):
+                        answer["skipped"].append([dt, outcome])
+                    else:
+                        answer["done"].append(dt)
+                        answer["orders"] += outcome.orders
+                        answer["amount"] += outcome.amount
         except Stopped:
             pass
         except BackfillError as error:
@@ -90,8 +95,8 @@ class Backfill:
             raise
         return answer
 
-    def _replace(self, dt: str, owner: str, stop: Callable[[], bool] | None) -> Tally | str:
-        """Replace one partition whole; return its tally, or the reason why not."""
+    def _replace(self, dt: str, owner: str, counts: Ahead, stop: Callable[[], bool] | None) -> Tally | str:
+        """Replace one partition whole, the next of `counts`; return its tally, or the reason why not."""
 
         def write(tables: Tables, tally: Tally) -> Tally | str:
             reason = reason_to_skip(*tables.guard(dt), owner)
@@ -99,17 +104,17 @@ class Backfill:
                 tables.replace(dt, *tally, owner)
             return reason or tally
 
-        return self._with_count(dt, write, stop) or "no_data"
+        return self._with_count(dt, write, counts, stop) or "no_data"
 
     def _with_count(
-        self, dt: str, write: Callable[[Tables, Tally], T], stop: Callable[[], bool] | None = None
+        self, dt: str, write: Callable[[Tables, Tally], T], counts: Ahead, stop: Callable[[], bool] | None = None
     ) -> T | None:
-        """Count a partition, then write in a transaction in which its file is still the one that was counted.
+        """Take the partition's count, then write in a transaction in which its file is still the one that was counted.
 
         So an older count never lands after a newer one. None where there is no file.
         """
-        for _ in range(ATTEMPTS):
-            counted = self._source.count(dt, stop)
+        for attempt in range(ATTEMPTS):
+            counted = self._source.count(dt, stop) if attempt else counts.take()
             if counted is None:
                 return None
             with self._store.writing() as tables:
@@ -171,7 +176,8 @@ class Backfill:
                 "reason": reason,
             }
 
-        correction = self._with_count(dt, write)
+        with self._source.count_ahead((dt,)) as counts:
+            correction = self._with_count(dt, write, counts)
         if correction is None:
             raise PartitionError(f"{self._source.file(dt)}: there is no such file; nothing was recorded")
         return correction

@@ -101,7 +101,7 @@ def _carry_out(arguments: list[str], stop: Stop) -> Answer:
     from backfill_core.events import EventFolder
 
     with open_store(settings.db) as store:
-        backfill = Backfill(store, EventFolder(settings.events))
+        backfill = Backfill(store, EventFolder(settings.events, settings.engine, settings.workers))
         if command == "run":
             return backfill.run(*parsed, stop=stop, progress=_progress(len(parsed[0])))
         answer: Answer = getattr(backfill, command.replace("-", "_"))(*parsed)

@@ -7,18 +7,20 @@ import stat
 from collections import namedtuple
 
 from backfill_core.errors import PartitionError, SourceError
-from backfill_core.lines import MAX_INTEGER, MIN_INTEGER, LineError, amount_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
-CHUNK = 1 << 18
-MAX_LINE = 1 << 24
-"""The longest line that is read, in bytes: it bounds the memory that a file can claim."""
+    from backfill_core.ahead import Ahead
+    from backfill_core.spans import Engine, Part
+
 ATTEMPTS = 10
 """How often a file that changes under its reader is read before that is reported."""
-BOM = b"\xef\xbb\xbf"
+SMALL = 1 << 16
+"""A file of fewer bytes is counted sooner than a worker could be asked or numpy be imported."""
+MUCH = 1 << 25
+"""From so many bytes on, in files that are not small, workers and numpy gain more than they cost to start."""
 
 
 class Tally(namedtuple("Tally", ("orders", "amount"))):
@@ -33,6 +35,17 @@ class Fingerprint(namedtuple("Fingerprint", ("device", "inode", "size", "mtime_n
     """What changes when a file is written or replaced."""
 
     __slots__ = ()
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Fingerprint | None:
+        """Return a regular file's, None for anything else."""
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 class Counted(namedtuple("Counted", ("tally", "fingerprint"))):
@@ -43,11 +56,22 @@ class Counted(namedtuple("Counted", ("tally", "fingerprint"))):
     fingerprint: Fingerprint
 
 
-class EventFolder:
-    """A folder of source partitions. Nothing is ever written to it."""
+class Stopped(Exception):  # noqa: N818  a request that was heard, not an error
+    """The caller asked to stop in the middle of a file."""
 
-    def __init__(self, path: str) -> None:
+
+class EventFolder:
+    """A folder of source partitions. Nothing is ever written to it.
+
+    engine: `python` or `numpy`, what recognises the lines; None for numpy where there is much to count and it is there.
+    workers: the most processes that count a long range, at least 1; None for as many as there are cores for us.
+    """
+
+    def __init__(self, path: str, engine: str | None = None, workers: int | None = None) -> None:
         self.path = path
+        self.engine = engine
+        self.workers = workers
+        self._counted_bytes = 0
 
     def file(self, dt: str) -> str:
         """Return the path of the partition's file, whether it exists or not."""
@@ -75,15 +99,15 @@ class EventFolder:
         """
         path = self.file(dt)
         try:
-            found = os.stat(path)
+            found = Fingerprint.of(os.stat(path))
         except FileNotFoundError:
             self.check()
             return None
         except OSError as error:
             raise PartitionError(f"{path}: {error.strerror}") from None
-        if not stat.S_ISREG(found.st_mode):
+        if found is None:
             raise PartitionError(f"{path}: not a regular file")
-        return Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        return found
 
     def count(self, dt: str, stop: Callable[[], bool] | None = None) -> Counted | None:
         """Count one partition, whole and as it was at one moment; None where there is no file.
@@ -94,69 +118,64 @@ class EventFolder:
             PartitionError: a line breaks the shape, the sum is beyond 64 bits, or the file can't be read.
             Stopped: `stop` answered true before the end.
         """
+        from backfill_core.spans import FileChanged, count_span
+
         for _ in range(ATTEMPTS):
-            before = self.fingerprint(dt)
-            if before is None:
+            found = self.fingerprint(dt)
+            if found is None:
                 return None
+            engine = self._engine_for(found.size)
             try:
-                tally = _count_file(self.file(dt), dt, stop)
-            except FileNotFoundError:
+                part = count_span(self.file(dt), dt, found, 0, found.size, engine, stop)
+            except (FileNotFoundError, FileChanged):
                 continue
             except OSError as error:
                 raise PartitionError(f"{self.file(dt)}: {error.strerror}") from None
-            except PartitionError:
-                if self.fingerprint(dt) == before:
-                    raise
-            else:
-                if self.fingerprint(dt) == before:
-                    return Counted(tally, before)
+            if self.fingerprint(dt) == found:
+                return self.counted(dt, found, [part])
         raise self.keeps_changing(dt)
+
+    def count_ahead(self, partitions: Iterable[str], stop: Callable[[], bool] | None = None) -> Ahead:
+        """Return a context manager whose `take` counts one partition after the other, as `count` does.
+
+        If there is much to count, worker processes are ahead of whoever takes: partitions, and spans of large files,
+        are counted by several at a time. The order of the counts is that of `partitions`.
+
+        Raises:
+            UsageError: numpy is asked for and not installed.
+        """
+        from backfill_core.ahead import Ahead
+        from backfill_core.spans import check_engine
+
+        check_engine(self.engine)
+        return Ahead(self, iter(partitions), stop)
+
+    def counted(self, dt: str, fingerprint: Fingerprint, parts: Iterable[Part]) -> Counted:
+        """Put together what the spans of a file add up to.
+
+        parts: each span's, in the order of the file.
+
+        Raises:
+            PartitionError: there is a wrong line, or the sum is beyond 64 bits.
+        """
+        from backfill_core.lines import MAX_INTEGER, MIN_INTEGER
+
+        lines = orders = amount = 0
+        for part in parts:
+            if part.fault is not None:
+                number, what = part.fault
+                raise PartitionError(f"{self.file(dt)}:{lines + number}: {what}")
+            lines, orders, amount = lines + part.lines, orders + part.orders, amount + part.amount
+        if not MIN_INTEGER <= amount <= MAX_INTEGER:
+            raise PartitionError(f"{self.file(dt)}: the amounts add up to {amount}, beyond 64 bits")
+        return Counted(Tally(orders, amount), fingerprint)
 
     def keeps_changing(self, dt: str) -> PartitionError:
         """Return the error for a file that did not hold still for as long as it takes to count it."""
         return PartitionError(f"{self.file(dt)}: it keeps changing while it is read; run again when its writer is done")
 
+    def _engine_for(self, size: int) -> Engine:
+        from backfill_core.spans import load_engine
 
-class Stopped(Exception):  # noqa: N818  a request that was heard, not an error
-    """The caller asked to stop in the middle of a file."""
-
-
-def _count_file(path: str, dt: str, stop: Callable[[], bool] | None) -> Tally:
-    orders = amount = number = 0
-    for chunk in _whole_lines(path):
-        if stop is not None and stop():
-            raise Stopped
-        for line in chunk.split(b"\n"):
-            number += 1
-            try:
-                value = amount_of(line.removeprefix(BOM) if number == 1 else line, dt)
-            except LineError as error:
-                raise PartitionError(f"{path}:{number}: {error}") from None
-            if value is not None:
-                orders += 1
-                amount += value
-    if not MIN_INTEGER <= amount <= MAX_INTEGER:
-        raise PartitionError(f"{path}: the amounts add up to {amount}, beyond 64 bits")
-    return Tally(orders, amount)
-
-
-def _whole_lines(path: str) -> Iterator[bytes]:
-    """Yield the file in pieces of about a chunk that end just before a newline, or at the end of the file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise PartitionError(f"{path}: not a regular file")
-        lines, rest = 0, b""
-        while piece := file.read(CHUNK):
-            head, newline, tail = piece.rpartition(b"\n")
-            if newline:
-                whole = rest + head
-                yield whole
-                lines += whole.count(b"\n") + 1
-                rest = tail
-            else:
-                rest += piece
-                if len(rest) > MAX_LINE:
-                    raise PartitionError(f"{path}:{lines + 1}: the line is longer than {MAX_LINE} bytes")
-        if rest:
-            yield rest
+        self._counted_bytes += size if size >= SMALL else 0
+        return load_engine("python" if self.engine is None and self._counted_bytes < MUCH else self.engine)

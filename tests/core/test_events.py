@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core import EventFolder, PartitionError, SourceError
-from backfill_core.events import CHUNK, MAX_LINE, Stopped
+from backfill_core.events import Stopped
+from backfill_core.pattern import PatternEngine
+from backfill_core.pieces import MAX_LINE
 from tests.core.sources import Source, order
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def counted(source: Source) -> tuple[int, int]:
         (ONE.replace(b"\n", b"\r\n") * 2, (2, 10)),
         (b"\xef\xbb\xbf" + ONE, (1, 5)),
         (ONE * 10_000, (10_000, 50_000)),
-        (ONE[:-2] + b', "more": "' + b"x" * (3 * CHUNK) + b'"}\n' + ONE, (2, 10)),
+        (ONE[:-2] + b', "more": "' + b"x" * (3 * PatternEngine.size) + b'"}\n' + ONE, (2, 10)),
     ],
 )
 def test_a_file_adds_up_to_its_orders_and_their_amounts(source: Source, content: bytes, tally: tuple[int, int]) -> None:
