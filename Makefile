@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: lab test lint unit faults lock clean
+.PHONY: lab test lint unit faults bench lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -22,9 +22,17 @@ unit: .venv/.ready
 faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
 	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults
 
+bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: half an hour, 8 GB of events in build/
+	@.venv-bench/bin/python -m benchmarks.bench
+
 .venv/.ready: requirements/dev.txt
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv-bench/.ready: requirements/bench.txt
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@touch $@
 
 lock: .venv/.ready  ## lock the requirements again, with hashes
