@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from backfill_core import answers
-    from backfill_core.ahead import Ahead
+    from backfill_core.counting.ahead import Ahead
     from backfill_core.events import EventFolder, Tally
     from backfill_core.store import Store
     from backfill_core.store.tables import Sum, Tables

@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from backfill_core.ahead import Ahead
-    from backfill_core.spans import Engine, Part
+    from backfill_core.counting.ahead import Ahead
+    from backfill_core.counting.spans import Engine, Part
 
 ATTEMPTS = 10
 """How often a file that changes under its reader is read before that is reported."""
@@ -118,7 +118,7 @@ class EventFolder:
             PartitionError: a line breaks the shape, the sum is beyond 64 bits, or the file can't be read.
             Stopped: `stop` answered true before the end.
         """
-        from backfill_core.spans import FileChanged, count_span
+        from backfill_core.counting.spans import FileChanged, count_span
 
         for _ in range(ATTEMPTS):
             found = self.fingerprint(dt)
@@ -144,8 +144,8 @@ class EventFolder:
         Raises:
             UsageError: numpy is asked for and not installed.
         """
-        from backfill_core.ahead import Ahead
-        from backfill_core.spans import check_engine
+        from backfill_core.counting.ahead import Ahead
+        from backfill_core.counting.spans import check_engine
 
         check_engine(self.engine)
         return Ahead(self, iter(partitions), stop)
@@ -158,7 +158,7 @@ class EventFolder:
         Raises:
             PartitionError: there is a wrong line, or the sum is beyond 64 bits.
         """
-        from backfill_core.lines import MAX_INTEGER, MIN_INTEGER
+        from backfill_core.counting.lines import MAX_INTEGER, MIN_INTEGER
 
         lines = orders = amount = 0
         for part in parts:
@@ -175,7 +175,7 @@ class EventFolder:
         return PartitionError(f"{self.file(dt)}: it keeps changing while it is read; run again when its writer is done")
 
     def _engine_for(self, size: int) -> Engine:
-        from backfill_core.spans import load_engine
+        from backfill_core.counting.spans import load_engine
 
         self._counted_bytes += size if size >= SMALL else 0
         return load_engine("python" if self.engine is None and self._counted_bytes < MUCH else self.engine)

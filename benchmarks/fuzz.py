@@ -10,8 +10,8 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from random import Random
 
-from backfill_core.pattern import PatternEngine
-from backfill_core.vectors import VectorEngine
+from backfill_core.counting.pattern import PatternEngine
+from backfill_core.counting.vectors import VectorEngine
 from tests.core.hostile import disagreement, some_lines
 
 SHARE = 20_000  # lines that a process compares at a time

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from backfill_core.pieces import Piece
-from backfill_core.spans import count_strictly
+from backfill_core.counting.pieces import Piece
+from backfill_core.counting.spans import count_strictly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from backfill_core.spans import Engine
+    from backfill_core.counting.spans import Engine
 
 DT = "2026-02-01"
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core import EventFolder, PartitionError
+from backfill_core.counting.pattern import PatternEngine
+from backfill_core.counting.pieces import BOM, MAX_LINE, LineTooLongError, Piece, open_file, pieces
+from backfill_core.counting.spans import count_span, count_strictly
+from backfill_core.counting.vectors import VectorEngine
 from backfill_core.events import Fingerprint
-from backfill_core.pattern import PatternEngine
-from backfill_core.pieces import BOM, MAX_LINE, LineTooLongError, Piece, open_file, pieces
-from backfill_core.spans import count_span, count_strictly
-from backfill_core.vectors import VectorEngine
 from tests.core.hostile import DT, compact, disagreement, some_lines, usual_line, verdicts
 from tests.core.sources import order
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from backfill_core.spans import Engine
+    from backfill_core.counting.spans import Engine
     from tests.core.sources import Source
 
 ENGINES = [pytest.param(PatternEngine(), id="pattern"), pytest.param(VectorEngine(smallest=0), id="vectors")]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_core.lines import LineError, amount_of
+from backfill_core.counting.lines import LineError, amount_of
 
 DT = "2026-02-01"
 

@@ -6,17 +6,17 @@ import os
 from collections import namedtuple
 from functools import lru_cache
 
+from backfill_core.counting.lines import LineError, amount_of
+from backfill_core.counting.pieces import MAX_LINE, LineTooLongError, Piece, open_file, pieces
 from backfill_core.errors import UsageError
 from backfill_core.events import Fingerprint, Stopped
-from backfill_core.lines import LineError, amount_of
-from backfill_core.pieces import MAX_LINE, LineTooLongError, Piece, open_file, pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from backfill_core.pattern import Sum
+    from backfill_core.counting.pattern import Sum
 
     class Engine(Protocol):
         """Adds up the lines of a piece that it is certain of, and hands back the others."""
@@ -127,12 +127,12 @@ def load_engine(name: str | None) -> Engine:
     """
     if name != "python":
         try:
-            from backfill_core.vectors import VectorEngine
+            from backfill_core.counting.vectors import VectorEngine
         except ImportError as error:
             if name is not None:
                 raise UsageError(f"the engine numpy can't be used ({error}); install the extra `fast`") from None
         else:
             return VectorEngine() if name is None else VectorEngine(smallest=0)
-    from backfill_core.pattern import PatternEngine
+    from backfill_core.counting.pattern import PatternEngine
 
     return PatternEngine()

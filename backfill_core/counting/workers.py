@@ -15,8 +15,8 @@ import sys
 from collections import deque
 from contextlib import suppress
 
+from backfill_core.counting.spans import FileChanged, Part, count_span, load_engine
 from backfill_core.events import Fingerprint, Stopped
-from backfill_core.spans import FileChanged, Part, count_span, load_engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class _Worker:
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         program = (
             f"import sys; sys.path[:] = {[here, *sys.path]!r}\n"
-            f"from backfill_core.workers import serve; serve({os.getpid()}, {engine!r})"
+            f"from backfill_core.counting.workers import serve; serve({os.getpid()}, {engine!r})"
         )
         questions, self.questions = os.pipe()
         self.replies, replies = os.pipe()

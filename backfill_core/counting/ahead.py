@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from backfill_core.counting.spans import Part
+    from backfill_core.counting.workers import Question, Workers
     from backfill_core.events import Counted, EventFolder
-    from backfill_core.spans import Part
-    from backfill_core.workers import Question, Workers
 
 PARTITIONS = 64
 """How many partitions are looked at ahead: those whose files are not small are asked of the workers."""
@@ -70,7 +70,7 @@ class Ahead:
         if self._bytes < MUCH:
             return
         if self._workers is None:
-            from backfill_core.workers import Workers
+            from backfill_core.counting.workers import Workers
 
             self._workers = Workers(self._most_workers, self._folder.engine)
             new = list(self._upcoming)
@@ -86,7 +86,7 @@ class Ahead:
         return found if found is not None and found.size >= SMALL else None
 
     def _ask(self, workers: Workers, upcoming: _Upcoming) -> None:
-        from backfill_core.workers import Question
+        from backfill_core.counting.workers import Question
 
         dt, fingerprint, questions = upcoming
         if fingerprint is not None:

@@ -22,8 +22,8 @@ from functools import lru_cache
 import numpy as np
 from numpy import bitwise_count  # new in numpy 2
 
-from backfill_core.pattern import PatternEngine, Style, Sum, is_utf8, style_of
-from backfill_core.pieces import Piece
+from backfill_core.counting.pattern import PatternEngine, Style, Sum, is_utf8, style_of
+from backfill_core.counting.pieces import Piece
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from backfill_core.pieces import Piece
+    from backfill_core.counting.pieces import Piece
 
 
 class Sum(namedtuple("Sum", ("lines", "orders", "amount", "rest"))):

@@ -1,0 +1,1 @@
+"""Counting a partition file: engines that are fast, worker processes, and the strict parser that alone decides."""
