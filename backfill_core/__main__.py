@@ -31,11 +31,12 @@ def main(arguments: list[str]) -> int:
     """Carry out one command and print its answer; return the runner's exit code for what went wrong, else 0."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    settings = Settings.from_env(os.environ)
     try:
+        settings = Settings.from_env(os.environ)
         dates = _dates(given)
+        source = EventFolder(settings.events, settings.engine, settings.workers)
         with open_store(settings.db) as store:
-            answer, lines = given.command(Backfill(store, EventFolder(settings.events)), dates, given)
+            answer, lines = given.command(Backfill(store, source), dates, given)
     except BackfillError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return error.exit_code

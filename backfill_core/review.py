@@ -12,9 +12,11 @@ from backfill_core.partition import DateRange
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from backfill_core import answers
-    from backfill_core.events import EventFolder
+    from backfill_core.events import Counted, EventFolder
     from backfill_core.store import Store
     from backfill_core.store.tables import Sum, Tables
+
+    Count = Counted | PartitionError | None
 
 EVER = DateRange(date.min, date.max)
 
@@ -24,9 +26,9 @@ def plan(store: Store, source: EventFolder, dates: DateRange, owner: str) -> ans
     source.check()
     with store.reading() as tables:
         sealed, holders, published = tables.sealed(dates), tables.holders(dates), _published(tables, dates)
-    partitions = [
-        _planned(source, dt, reason_to_skip(dt in sealed, holders.get(dt), owner), published.get(dt)) for dt in dates
-    ]
+    skips = {dt: reason_to_skip(dt in sealed, holders.get(dt), owner) for dt in dates}
+    counts = _counts(source, [dt for dt, skip in skips.items() if skip is None])
+    partitions = [_planned(dt, skip, published.get(dt), counts.get(dt)) for dt, skip in skips.items()]
     actions = Counter(partition["action"] for partition in partitions)
     runs = [partition for partition in partitions if partition["action"] in ("change", "unchanged")]
     return {
@@ -44,7 +46,7 @@ def plan(store: Store, source: EventFolder, dates: DateRange, owner: str) -> ans
     }
 
 
-def _planned(source: EventFolder, dt: str, skip: str | None, before: Sum | None) -> answers.PlannedPartition:
+def _planned(dt: str, skip: str | None, before: Sum | None, counted: Count) -> answers.PlannedPartition:
     planned: answers.PlannedPartition = {
         "dt": dt,
         "action": "skipped",
@@ -54,12 +56,8 @@ def _planned(source: EventFolder, dt: str, skip: str | None, before: Sum | None)
         "orders_after": None,
         "amount_after": None,
     }
-    if skip is not None:
-        return planned
-    try:
-        counted = source.count(dt)
-    except PartitionError as error:
-        return {**planned, "action": "failed", "reason": str(error)}
+    if isinstance(counted, PartitionError):
+        return {**planned, "action": "failed", "reason": str(counted)}
     if counted is None:
         return planned
     planned["orders_after"], planned["amount_after"] = after = counted.tally
@@ -79,6 +77,7 @@ def status(store: Store, source: EventFolder | None, dates: DateRange | None) ->
         published, holders, sealed = _published(tables, within), tables.holders(within), tables.sealed(within)
         owners = {dt: owner for dt, _, _, owner in tables.published(within)}
         corrections = Counter(dt for dt, *_ in tables.corrections(within))
+    counts = None if source is None else _counts(source, asked)
     partitions: list[answers.PartitionStatus] = [
         {
             "dt": dt,
@@ -88,7 +87,7 @@ def status(store: Store, source: EventFolder | None, dates: DateRange | None) ->
             "claimed_by": holders.get(dt),
             "sealed": dt in sealed,
             "corrections": corrections[dt],
-            "source": None if source is None else _compared(source, dt, published.get(dt)),
+            "source": None if counts is None else _compared(counts[dt], published.get(dt)),
         }
         for dt in asked
     ]
@@ -96,11 +95,9 @@ def status(store: Store, source: EventFolder | None, dates: DateRange | None) ->
     return {"partitions": partitions, "current": current}
 
 
-def _compared(source: EventFolder, dt: str, published: Sum | None) -> str:
-    try:
-        counted = source.count(dt)
-    except PartitionError as error:
-        return str(error)
+def _compared(counted: Count, published: Sum | None) -> str:
+    if isinstance(counted, PartitionError):
+        return str(counted)
     if counted is None:
         return "no_data"
     return "current" if counted.tally == published else "differs"
@@ -114,14 +111,11 @@ def late(store: Store, source: EventFolder, dates: DateRange | None) -> answers.
         sealed = sorted(tables.sealed(within))
         known = _published(tables, within) | {dt: after for dt, (after, _) in _last_corrections(tables, within).items()}
     answer: answers.LateAnswer = {"late": [], "no_data": [], "failed": []}
-    for dt in sealed:
-        try:
-            counted = source.count(dt)
-        except PartitionError as error:
-            answer["failed"].append([dt, str(error)])
-            continue
+    for dt, counted in _counts(source, sealed).items():
         orders, amount = known.get(dt, (0, 0))
-        if counted is None:
+        if isinstance(counted, PartitionError):
+            answer["failed"].append([dt, str(counted)])
+        elif counted is None:
             answer["no_data"].append(dt)
         elif counted.tally != (orders, amount):
             answer["late"].append(
@@ -169,6 +163,18 @@ def statement(store: Store, dates: DateRange) -> answers.StatementAnswer:
         "orders_corrected": sum(line["orders_corrected"] for line in lines),
         "amount_corrected": sum(line["amount_corrected"] for line in lines),
     }
+
+
+def _counts(source: EventFolder, dts: list[str]) -> dict[str, Count]:
+    """Count each partition: None where there is no file, the error of one that can't be counted."""
+    counts: dict[str, Count] = {}
+    with source.count_ahead(dts) as ahead:
+        for dt in dts:
+            try:
+                counts[dt] = ahead.take()
+            except PartitionError as error:
+                counts[dt] = error
+    return counts
 
 
 def _published(tables: Tables, dates: DateRange) -> dict[str, Sum]:

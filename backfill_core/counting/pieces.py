@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import FileIO
 
-MAX_LINE = 1 << 24
+MAX_LINE = 1 << 23
 """The longest line that is read, in bytes without its newline: it bounds the memory that a file can claim."""
 ROOM = 128
 """Bytes of a buffer that are free before and after its lines, so that an engine may look a little past either end."""

@@ -215,6 +215,16 @@ def test_no_store_is_told_like_the_runner_does(shell: Shell) -> None:
     assert "there is no state store" in told.stderr
 
 
+def test_a_wrong_setting_is_told_in_a_sentence(backfill: Backfill, shell: Shell) -> None:
+    shell.env["BACKFILL_WORKERS"] = "many"
+
+    told = shell("status")
+
+    assert told.returncode == 2
+    assert "BACKFILL_WORKERS is 'many'" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 def test_a_plan_with_a_bad_partition_is_no_success(backfill: Backfill, shell: Shell, source: Source) -> None:
     source.file(FIRST).write_text("nonsense")
 
