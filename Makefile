@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: lab test lint unit faults bench lock clean
+.PHONY: lab test lint unit faults bench clickstream-test kafka lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -19,15 +19,21 @@ lint: .venv/.ready
 unit: .venv/.ready
 	@$(BIN)/pytest -q
 
+clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
+	@$(BIN)/pytest -q tests/clickstream
+
+kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
+	@$(BIN)/python -m clickstream.kafka
+
 faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
 	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults
 
 bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: half an hour, 8 GB of events in build/
 	@.venv-bench/bin/python -m benchmarks.bench
 
-.venv/.ready: requirements/dev.txt
+.venv/.ready: requirements/dev.txt requirements/clickstream.txt
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes $(^:%=-r %)
 	@touch $@
 
 .venv-bench/.ready: requirements/bench.txt

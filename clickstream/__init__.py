@@ -1,0 +1,1 @@
+"""The clickstream stand's generator: publishes a model world to Kafka, one model day at a time."""
