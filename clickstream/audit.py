@@ -1,0 +1,266 @@
+"""Looking over what is published: `check` counts it against the manifest, `chain-check` looks at each boundary."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from clickstream.errors import RefusedError
+from clickstream.history import Published, state_of
+from clickstream.instant import Instant, spell, spell_in_record
+from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, Tally, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clickstream.broker import Broker, Record
+
+MOST_FAULTS_LISTED = 1000
+
+_BROWSER_FACTS = ("browser_name", "browser_user_agent", "browser_language")
+_LOCATION_FACTS = (
+    "referer_url", "referer_medium", "utm_medium", "utm_source", "utm_content", "utm_campaign",
+)  # fmt: skip
+
+
+# ── check ──
+
+
+class TopicCheck(TypedDict):
+    """A topic as the manifest has it and as it was found."""
+
+    records: int
+    expected_records: int
+    checksum: str
+    expected_checksum: str
+
+
+class CheckAnswer(TypedDict):
+    """What `check` found; no faults means that all is as the manifest says."""
+
+    verb: str
+    t0: str
+    t_end: str
+    topics: dict[str, TopicCheck]
+    faults: list[str]
+
+
+def check(broker: Broker, history: Published) -> CheckAnswer:
+    """Recount every event topic against the manifest, and see whether the state belongs to it."""
+    faults: list[str] = []
+    topics: dict[str, TopicCheck] = {}
+    for topic in EVENT_TOPICS:
+        expected = history.manifest.tallies[topic]
+        found, at_expected, wrong_key = _recount(broker, topic, expected.records)
+        topics[topic] = {
+            "records": found.records,
+            "expected_records": expected.records,
+            "checksum": f"{found.checksum:08x}",
+            "expected_checksum": f"{expected.checksum:08x}",
+        }
+        faults += [f"{topic}: {fault}" for fault in _topic_faults(expected, found, at_expected, wrong_key)]
+    try:
+        state_of(broker, history.manifest)
+    except RefusedError as refusal:
+        faults.append(str(refusal))
+    return {
+        "verb": "check",
+        "t0": spell(history.manifest.t0),
+        "t_end": spell(history.manifest.t_end),
+        "topics": topics,
+        "faults": faults,
+    }
+
+
+def _recount(broker: Broker, topic: str, expected_records: int) -> tuple[Tally, Tally, int | None]:
+    """Return the topic's tally, that of its first `expected_records`, and the first offset whose key is wrong."""
+    found = at_expected = Tally()
+    wrong_key = None
+    for record in broker.records(topic):
+        found = found.extended(record.value.replace(b"\n", b" ") + b"\n")
+        if found.records == expected_records:
+            at_expected = found
+        if wrong_key is None and record.key != key_of(record.value):
+            wrong_key = record.offset
+    return found, at_expected, wrong_key
+
+
+def _topic_faults(expected: Tally, found: Tally, at_expected: Tally, wrong_key: int | None) -> Iterator[str]:
+    if found.records < expected.records:
+        missing = expected.records - found.records
+        yield f"{found.records} records, the manifest says {expected.records}: {missing} are missing"
+    elif at_expected != expected:
+        yield (
+            f"checksum {at_expected.checksum:08x} after {expected.records} records, the manifest says "
+            f"{expected.checksum:08x}: what was published has been altered"
+        )
+    if found.records > expected.records:
+        tail = found.records - expected.records
+        yield f"{found.records} records, the manifest says {expected.records}: a tail of {tail}"
+    if wrong_key is not None:
+        yield f"the record at offset {wrong_key} has a key that isn't its id"
+
+
+# ── chain-check ──
+
+
+class BoundaryCheck(TypedDict):
+    """A boundary, and the portion [boundary, until) that began there.
+
+    Visits survived it when they have events on both sides. `unpaired` and `changed` count the faults.
+    """
+
+    boundary: str
+    until: str
+    page_views: int
+    visits_born: int
+    visits_survived: int
+    unpaired: int
+    changed: int
+
+
+class Fault(TypedDict):
+    """What is wrong, and at which boundary: the beginning of the portion that it lies in."""
+
+    boundary: str
+    fault: str
+
+
+class ChainAnswer(TypedDict):
+    """What `chain-check` found; `faults` lists the first MOST_FAULTS_LISTED of `faults_found`."""
+
+    verb: str
+    boundaries: list[BoundaryCheck]
+    faults_found: int
+    faults: list[Fault]
+
+
+class _PageView(NamedTuple):
+    portion: int
+    click_id: str
+    facts: int
+
+
+class _Chain:
+    """One walk over the four topics; remembers each visit (about 300 bytes) and each record that waits for its pair."""
+
+    def __init__(self, broker: Broker, boundaries: tuple[Instant, ...]) -> None:
+        self._broker = broker
+        self._starts = [spell_in_record(boundary) for boundary in boundaries[:-1]]
+        self._end = spell_in_record(boundaries[-1])
+        self.rows: list[BoundaryCheck] = [
+            {
+                "boundary": spell(start), "until": spell(end), "page_views": 0, "visits_born": 0, "visits_survived": 0,
+                "unpaired": 0, "changed": 0,
+            }
+            for start, end in pairwise(boundaries)
+        ]  # fmt: skip
+        self.faults: list[Fault] = []
+        self.faults_found = 0
+        self._born: dict[str, int] = {}  # by click_id, the portion of its first page view
+        self._latest: dict[str, tuple[int, int]] = {}  # by click_id, the portion and facts of its latest one
+
+    def walk_page_views(self) -> None:
+        """Pair browser and location events, which lie in the same order, and follow each visit's facts."""
+        views: dict[str, _PageView] = {}
+        places: dict[str, tuple[int, int]] = {}
+        portion = 0
+        for browser, location in zip_longest(self._records(BROWSER), self._records(LOCATION)):
+            if browser and (
+                event := self._read(BROWSER, browser, portion, ("event_id", "event_timestamp", "click_id"))
+            ):
+                portion = self._portion(event["event_timestamp"], browser)
+                views[event["event_id"]] = _PageView(portion, event["click_id"], _facts(event, _BROWSER_FACTS))
+                self._see(event["event_id"], views, places)
+            if location and (event := self._read(LOCATION, location, portion, ("event_id",))):
+                places[event["event_id"]] = (portion, _facts(event, _LOCATION_FACTS))
+                self._see(event["event_id"], views, places)
+        for event_id, view in views.items():
+            self._fault(view.portion, "unpaired", f"browser event {event_id} has no location event")
+        for event_id, (near, _) in places.items():
+            self._fault(near, "unpaired", f"location event {event_id} has no browser event")
+
+    def walk_visits(self, topic: str, kind: str) -> None:
+        """See that each click has a record in `topic`, and each record there a click."""
+        waiting = dict(self._born)
+        seen: set[str] = set()
+        near = 0
+        for record in self._records(topic):
+            if event := self._read(topic, record, near, ("click_id",)):
+                click_id = event["click_id"]
+                if click_id in seen:
+                    self._fault(near, "unpaired", f"click {click_id} has more than one {kind} event")
+                elif click_id in waiting:
+                    near = waiting.pop(click_id)
+                else:
+                    self._fault(near, "unpaired", f"{kind} event of click {click_id} has no page view")
+                seen.add(click_id)
+        for click_id, portion in waiting.items():
+            self._fault(portion, "unpaired", f"click {click_id} has no {kind} event")
+
+    def _records(self, topic: str) -> Iterator[Record]:
+        return self._broker.records(topic)
+
+    def _see(self, event_id: str, views: dict[str, _PageView], places: dict[str, tuple[int, int]]) -> None:
+        if event_id not in views or event_id not in places:
+            return
+        portion, click_id, browser_facts = views.pop(event_id)
+        facts = hash((browser_facts, places.pop(event_id)[1]))
+        self.rows[portion]["page_views"] += 1
+        if click_id not in self._latest:
+            self._born[click_id] = portion
+            self.rows[portion]["visits_born"] += 1
+        else:
+            before, facts_before = self._latest[click_id]
+            for survived in range(before + 1, portion + 1):
+                self.rows[survived]["visits_survived"] += 1
+            if facts != facts_before:
+                self._fault(portion, "changed", f"visit {click_id} has other facts from event {event_id} on")
+        self._latest[click_id] = (portion, facts)
+
+    def _portion(self, timestamp: str, record: Record) -> int:
+        portion = bisect_right(self._starts, timestamp) - 1
+        if portion < 0 or timestamp >= self._end:
+            portion = max(portion, 0)
+            self._fault(portion, None, f"{BROWSER} offset {record.offset}: {timestamp} lies outside of the history")
+        return portion
+
+    def _read(self, topic: str, record: Record, portion: int, needed: tuple[str, ...]) -> dict[str, Any] | None:
+        try:
+            event = json.loads(record.value)
+            if all(isinstance(event[name], str) for name in needed):
+                return dict(event)
+        except (ValueError, KeyError, TypeError):
+            pass
+        self._fault(portion, None, f"{topic} offset {record.offset} is no record with {', '.join(needed)}")
+        return None
+
+    def _fault(self, portion: int, counter: str | None, sentence: str) -> None:
+        row = self.rows[portion]
+        if counter == "unpaired":
+            row["unpaired"] += 1
+        elif counter == "changed":
+            row["changed"] += 1
+        self.faults_found += 1
+        if len(self.faults) < MOST_FAULTS_LISTED:
+            self.faults.append({"boundary": row["boundary"], "fault": sentence})
+
+
+def chain_check(broker: Broker, history: Published) -> ChainAnswer:
+    """See at each boundary that every record is paired, and that the visits that survived it kept their facts."""
+    chain = _Chain(broker, history.manifest.boundaries)
+    chain.walk_page_views()
+    chain.walk_visits(DEVICE, "device")
+    chain.walk_visits(GEO, "geo")
+    return {
+        "verb": "chain-check",
+        "boundaries": chain.rows,
+        "faults_found": chain.faults_found,
+        "faults": chain.faults,
+    }
+
+
+def _facts(event: dict[str, Any], names: tuple[str, ...]) -> int:
+    return hash(tuple(str(event.get(name)) for name in names))

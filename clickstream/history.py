@@ -1,0 +1,191 @@
+"""The history that the topics hold: reading it, checking that its boundary is in order, and publishing more of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clickstream.errors import RefusedError
+from clickstream.instant import Instant, spell
+from clickstream.manifest import Manifest
+from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Batch, Tallies
+from clickstream.world import World
+
+if TYPE_CHECKING:
+    from clickstream.broker import Broker, Offsets, Record, Seat, Writer
+
+OFFSETS_HEADER = "offsets"
+"""A header of the manifest's record: the offsets that its history takes up, so that few records need counting again."""
+
+Progress = Callable[[str], None]
+"""Told each moment of a publication as it passes: begun, events, state, manifest, committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A manifest as it was found."""
+
+    manifest: Manifest
+    text: bytes
+    written: float
+    offsets: Offsets
+
+    @classmethod
+    def of(cls, record: Record) -> Published:
+        """Read a manifest's record.
+
+        Raises: DamagedError.
+        """
+        return cls(Manifest.from_json(record.value), record.value, record.written, _offsets(record.headers))
+
+
+def published(broker: Broker) -> Published:
+    """Return what is published now.
+
+    Raises: RefusedError ("no-history") when nothing is; DamagedError.
+    """
+    record = broker.last(MANIFEST) if broker.has_topics() else None
+    if record is None:
+        raise RefusedError(
+            "no-history", "The stand is empty: no manifest is published. Start with `backfill` or `import`."
+        )
+    return Published.of(record)
+
+
+def state_of(broker: Broker, manifest: Manifest) -> World:
+    """Return the world at the manifest's T_end, from the last state that was published.
+
+    Raises: RefusedError ("wrong-state") when that state is of another instant; DamagedError.
+    """
+    record = broker.last(STATE)
+    if record is None:
+        raise RefusedError(
+            "wrong-state", f"The manifest ends at {spell(manifest.t_end)}, but there is no state. {RECOVERY}"
+        )
+    world = World.restore(record.value)
+    if world.now != manifest.t_end or world.parameters.t0 != manifest.t0:
+        raise RefusedError(
+            "wrong-state",
+            f"The state is of {spell(world.now)} (history from {spell(world.parameters.t0)}), "
+            f"but the manifest ends at {spell(manifest.t_end)} (history from {spell(manifest.t0)}). {RECOVERY}",
+        )
+    return world
+
+
+RECOVERY = "A run died before its manifest: see `docs/clickstream.md`, “After a death before the manifest”."
+
+
+def count(broker: Broker, history: Published, topic: str) -> int:
+    """How many committed records a topic holds.
+
+    A log only grows, so what the manifest's offsets cover needs no counting again while the topic's ends bear them out.
+    """
+    first, end = broker.extent(topic)
+    begins, ends = history.offsets.get(topic, (-1, -1))
+    if first == begins and ends <= end:
+        return history.manifest.tallies[topic].records + sum(1 for _ in broker.records(topic, ends))
+    return sum(1 for _ in broker.records(topic, first))
+
+
+def require_no_tail(broker: Broker, history: Published) -> None:
+    """Raise RefusedError ("tail" or "missing-records") with both numbers when a topic holds more or fewer records."""
+    for topic in EVENT_TOPICS:
+        expected, found = history.manifest.tallies[topic].records, count(broker, history, topic)
+        numbers = f"{broker.prefix}{topic} holds {found} records, the manifest says {expected}"
+        if found > expected:
+            raise RefusedError("tail", f"{numbers}: a tail of {found - expected}. {RECOVERY}")
+        if found < expected:
+            raise RefusedError(
+                "missing-records", f"{numbers}: {expected - found} are missing. Import an artifact again."
+            )
+
+
+def require_clean(broker: Broker) -> None:
+    """Raise RefusedError ("not-clean") when a topic holds a committed record."""
+    for topic in (*EVENT_TOPICS, STATE, MANIFEST):
+        if next(broker.records(topic), None) is not None:
+            raise RefusedError(
+                "not-clean",
+                f"Topic {broker.prefix}{topic} holds records already; a history begins on a clean stand. "
+                "Empty the topics with `clear --yes`, or, if a manifest is published, go on with `next-day`.",
+            )
+
+
+def publish(
+    writer: Writer,
+    seat: Seat,
+    batches: Iterable[Batch],
+    tallies: Tallies,
+    *,
+    state: Callable[[], bytes],
+    manifest: Callable[[Tallies], bytes],
+    progress: Progress,
+) -> Tallies:
+    """Publish one portion: the events, then the state, then the manifest, whose arrival is the commit point.
+
+    `tallies` are those of the history so far. `state` and `manifest` are asked when the batches have been taken, the
+    latter with the new tallies, and may still refuse. Whatever goes wrong before the commit takes the portion back
+    where the broker has transactions.
+    """
+    writer.begin()
+    try:
+        progress("begun")
+        for batch in batches:
+            for topic, lines in batch.items():
+                writer.send_lines(topic, lines)
+            tallies = {topic: tallies[topic].extended(batch.get(topic, b"")) for topic in EVENT_TOPICS}
+        writer.flush()
+        last_state, last_manifest = state(), manifest(tallies)
+        offsets = writer.extents()
+        progress("events")
+        writer.send(STATE, last_state)
+        writer.flush()
+        progress("state")
+        seat.confirm()
+        writer.send(MANIFEST, last_manifest, {OFFSETS_HEADER: json.dumps(offsets).encode()})
+        writer.flush()
+        progress("manifest")
+    except BaseException:
+        writer.abort()
+        raise
+    writer.commit()
+    progress("committed")
+    return tallies
+
+
+def publish_until(
+    writer: Writer,
+    seat: Seat,
+    world: World,
+    before: Manifest,
+    end: Instant,
+    *,
+    portion_from: Instant,
+    progress: Progress,
+) -> Manifest:
+    """Generate and publish [world.now, end), as part of the portion that began at `portion_from`."""
+
+    def manifest(tallies: Tallies) -> bytes:
+        return before.extended(end, tallies, portion_from=portion_from).to_json()
+
+    tallies = publish(
+        writer,
+        seat,
+        world.until(end),
+        before.tallies,
+        state=world.state,
+        manifest=manifest,
+        progress=progress,
+    )
+    return before.extended(end, tallies, portion_from=portion_from)
+
+
+def _offsets(headers: Mapping[str, bytes]) -> Offsets:
+    """Return what the header says, or nothing where another writer left it out: then the records are counted."""
+    try:
+        stored = json.loads(headers.get(OFFSETS_HEADER, b"{}"))
+        return {topic: (int(first), int(end)) for topic, (first, end) in stored.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}

@@ -1,0 +1,299 @@
+"""The verbs: what each does, once. The command line and a DAG's tasks call these, one line each, and get an answer.
+
+Every verb raises RefusedError when a check says no, before anything is published, and ClickstreamError when it fails.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from clickstream import artifact, audit
+from clickstream.broker import LIVE_VERB, Broker, Seat, Writer
+from clickstream.errors import ClickstreamError, DamagedError, RefusedError, UsageError
+from clickstream.guards import Guard, nothing_known
+from clickstream.history import (
+    RECOVERY,
+    Progress,
+    Published,
+    publish,
+    publish_until,
+    published,
+    require_clean,
+    require_no_tail,
+    state_of,
+)
+from clickstream.instant import DAY, LATEST, SECOND, Instant, parse, spell
+from clickstream.manifest import Manifest
+from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally, no_records
+from clickstream.world import Parameters, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from threading import Event
+
+
+def silent(_: str) -> None:
+    """Progress that nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """The stand that the verbs work on: its broker, and the guards that speak for its other parts."""
+
+    broker: Broker
+    pipeline: Guard = nothing_known
+    staging: Guard = nothing_known
+    progress: Progress = silent
+
+    @contextmanager
+    def generating(self, verb: str) -> Iterator[tuple[Seat, Writer]]:
+        """Be the one generator for the length of the block.
+
+        Raises: RefusedError ("pipeline-busy" or "generator-running").
+        """
+        if busy := self.pipeline():
+            raise RefusedError(
+                "pipeline-busy",
+                f"{busy}: generating under a load would give it half a day. Pause it and let its run end.",
+            )
+        with self.broker.seat(verb) as seat, self.broker.writer() as writer:
+            yield seat, writer
+
+    def require_clean(self) -> None:
+        """Raise RefusedError ("not-clean") when a topic or the warehouse's staging holds anything."""
+        require_clean(self.broker)
+        if filled := self.staging():
+            raise RefusedError("not-clean", f"{filled}; a history begins on a clean stand. Empty it.")
+
+
+class Answer(TypedDict):
+    """What a verb that publishes answers: the history afterwards, and how many records of each topic are new."""
+
+    verb: str
+    t0: str
+    t_end: str
+    boundaries: int
+    published: dict[str, int]
+
+
+def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) -> Answer:
+    """Publish a fresh history [t0, t0 + days), day by day: each is committed by itself, all are one portion."""
+    world = World(Parameters(parse(t0), seed, visits_a_day))
+    if days < 1:
+        raise UsageError(f"{days} days: give at least 1.")
+    _require_room(world.now, days)
+    stand.broker.create_topics()
+    with stand.generating("backfill") as (seat, writer):
+        stand.require_clean()
+        history = opening = Manifest.opening(world.now)
+        for _ in range(days):
+            end = Instant(world.now + DAY)
+            history = publish_until(writer, seat, world, history, end, portion_from=opening.t0, progress=stand.progress)
+    return _answer("backfill", opening, history)
+
+
+def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float | None = None) -> Answer:
+    """Publish exactly one model day more, [T_end, T_end + 24h).
+
+    `asked_at` (seconds since 1970, by default now) is when the day was asked for: of two that ask at once, the one that
+    comes second is refused, even when it only gets to look after the first is done.
+    """
+    asked_at = time.time() if asked_at is None else asked_at
+    expected = None if expected_t_end is None else parse(expected_t_end)
+    published(stand.broker)
+    with stand.generating("next-day") as (seat, writer):
+        found, world = _at_boundary(stand.broker)
+        before = found.manifest
+        if expected is not None and expected != before.t_end:
+            raise RefusedError(
+                "boundary",
+                f"Expected the history to end at {spell(expected)}, but it ends at {spell(before.t_end)}. "
+                "Nothing was published; was this day made already?",
+            )
+        if found.written > asked_at:
+            raise RefusedError(
+                "boundary",
+                f"The boundary moved to {spell(before.t_end)} while this run was on its way: another one made the day. "
+                "Nothing was published; ask again if you want one more.",
+            )
+        _require_room(before.t_end, 1)
+        end = Instant(before.t_end + DAY)
+        after = publish_until(writer, seat, world, before, end, portion_from=before.t_end, progress=stand.progress)
+    return _answer("next-day", before, after)
+
+
+def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int = 1) -> Answer:
+    """Go on from the state in real time until `stop` is set, committing every `tick_seconds`: the verb `continue`.
+
+    Model time passes `speed` times as fast as the clock on the wall. Each commit has its state and manifest, so it
+    ends at an exact boundary whenever it ends; the whole run is one portion.
+    """
+    if not 0 < tick_seconds < 24 * 3600 or speed < 1:
+        raise UsageError(
+            "The seconds between two commits must be more than 0 and less than a day, the speed at least 1."
+        )
+    published(stand.broker)
+    with stand.generating(LIVE_VERB) as (seat, writer):
+        found, world = _at_boundary(stand.broker)
+        before = history = found.manifest
+        began = time.monotonic()
+        while not stop.wait(tick_seconds):
+            seat.confirm()
+            passed = int((time.monotonic() - began) * SECOND) * speed
+            end = Instant(min(before.t_end + passed, LATEST))
+            if end > history.t_end:
+                history = publish_until(
+                    writer, seat, world, history, end, portion_from=before.t_end, progress=stand.progress
+                )
+            if end == LATEST:
+                raise ClickstreamError(f"The history has reached {spell(LATEST)}, the end of what can be generated.")
+    return _answer(LIVE_VERB, before, history)
+
+
+def import_artifact(stand: Stand, path: str) -> Answer:
+    """Publish an artifact's history, all or nothing; it is verified whole before anything is published."""
+    with artifact.opened(path) as source:
+        stand.broker.create_topics()
+        with stand.generating("import") as (seat, writer):
+            stand.require_clean()
+
+            def manifest(tallies: Tallies) -> bytes:
+                if tallies != source.manifest.tallies:
+                    raise DamagedError(f"{path} was changed while it was being published.")
+                return source.manifest_text
+
+            publish(
+                writer,
+                seat,
+                source.batches(),
+                no_records(),
+                state=lambda: source.state_text,
+                manifest=manifest,
+                progress=stand.progress,
+            )
+    return _answer("import", Manifest.opening(source.manifest.t0), source.manifest)
+
+
+class ExportAnswer(TypedDict):
+    """What `export` answers."""
+
+    verb: str
+    path: str
+    t0: str
+    t_end: str
+    records: dict[str, int]
+
+
+def export(stand: Stand, path: str) -> ExportAnswer:
+    """Write the published history as a portable artifact. A tail after it is left out."""
+    history = published(stand.broker)
+    manifest = history.manifest
+    state = _published_state(stand.broker, manifest)
+
+    def topics() -> Iterator[tuple[str, Iterator[bytes]]]:
+        for topic in EVENT_TOPICS:
+            yield topic, _published_lines(stand.broker, topic, manifest.tallies[topic])
+        yield STATE, iter([state])
+        yield MANIFEST, iter([history.text])
+
+    artifact.write(path, topics())
+    return {
+        "verb": "export",
+        "path": path,
+        "t0": spell(manifest.t0),
+        "t_end": spell(manifest.t_end),
+        "records": {topic: tally.records for topic, tally in manifest.tallies.items()},
+    }
+
+
+def check(stand: Stand) -> audit.CheckAnswer:
+    """Recount the topics against the manifest."""
+    return audit.check(stand.broker, published(stand.broker))
+
+
+def chain_check(stand: Stand) -> audit.ChainAnswer:
+    """Look at every boundary of the published history."""
+    return audit.chain_check(stand.broker, published(stand.broker))
+
+
+class ClearAnswer(TypedDict):
+    """What `clear` answers."""
+
+    verb: str
+    topics: list[str]
+
+
+def clear(stand: Stand) -> ClearAnswer:
+    """Delete the six topics with all that they hold, and make them again, empty."""
+    stand.broker.create_topics()
+    with stand.generating("clear"):
+        pass
+    stand.broker.delete_topics()
+    stand.broker.create_topics()
+    return {
+        "verb": "clear",
+        "topics": [stand.broker.prefix + topic for topic in (*EVENT_TOPICS, STATE, MANIFEST)],
+    }
+
+
+def _at_boundary(broker: Broker) -> tuple[Published, World]:
+    """Return the history and its world, with the boundary in order: the state belongs to it, and there is no tail."""
+    found = published(broker)
+    world = state_of(broker, found.manifest)
+    require_no_tail(broker, found)
+    return found, world
+
+
+def _require_room(start: Instant, days: int) -> None:
+    if start + days * DAY > LATEST:
+        raise UsageError(f"{days} days from {spell(start)} would go beyond {spell(LATEST)}.")
+
+
+def _published_state(broker: Broker, manifest: Manifest) -> bytes:
+    """Return the state that belongs to the manifest, which may not be the last: a run may have died after its state."""
+    marks = [f'"t_end":"{spell(manifest.t_end)}"'.encode(), f'"t0":"{spell(manifest.t0)}"'.encode()]
+    state = None
+    for record in broker.records(STATE):
+        if all(mark in record.value[:200] for mark in marks):
+            state = record.value
+    if state is None:
+        raise RefusedError(
+            "wrong-state",
+            f"There is no state of {spell(manifest.t_end)}, where the manifest ends. {RECOVERY}",
+        )
+    World.restore(state)
+    return state
+
+
+def _published_lines(broker: Broker, topic: str, expected: Tally) -> Iterator[bytes]:
+    """Return the records that the manifest speaks of, in pieces.
+
+    Raises: RefusedError ("damaged") when they aren't what the manifest says.
+    """
+    found = Tally()
+    lines: list[bytes] = []
+    records = iter(broker.records(topic))
+    while found.records + len(lines) < expected.records and (record := next(records, None)):
+        lines.append(record.value + b"\n")
+        if len(lines) == 1000 or found.records + len(lines) == expected.records:
+            piece = b"".join(lines)
+            found = found.extended(piece)
+            lines.clear()
+            yield piece
+    if found != expected:
+        raise DamagedError(
+            f"{broker.prefix}{topic} isn't what the manifest says; `check` tells more. Nothing was exported."
+        )
+
+
+def _answer(verb: str, before: Manifest, after: Manifest) -> Answer:
+    return {
+        "verb": verb,
+        "t0": spell(after.t0),
+        "t_end": spell(after.t_end),
+        "boundaries": len(after.boundaries),
+        "published": {topic: after.tallies[topic].records - before.tallies[topic].records for topic in EVENT_TOPICS},
+    }

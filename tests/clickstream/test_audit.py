@@ -1,0 +1,187 @@
+"""check and chain-check: what is wrong is found, and named with its place."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from clickstream import verbs
+from clickstream.errors import RefusedError
+from clickstream.instant import parse
+from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, MANIFEST, STATE, key_of
+from clickstream.verbs import Stand
+from tests.clickstream.histories import SMALL, T0, command, days, held
+from tests.clickstream.test_next_day import put, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clickstream.broker import Broker
+
+
+def falsify(stand: Stand, topic: str, change: Callable[[list[bytes]], None]) -> None:
+    """Publish the stand's records again as they are, but for a change to one topic's."""
+    broker = stand.broker
+    records = {name: [record.value for record in broker.records(name)] for name in EVENT_TOPICS}
+    ours = {name: record.value for name in (STATE, MANIFEST) if (record := broker.last(name))}
+    change(records[topic])
+    verbs.clear(stand)
+    producer = Producer({"bootstrap.servers": broker.servers})
+    for name, values in records.items():
+        for value in values:
+            producer.produce(broker.prefix + name, value, key_of(value))
+    assert producer.flush(60) == 0
+    for name, value in ours.items():
+        put(broker, name, b"default", value)
+
+
+@pytest.fixture
+def portions(stand: Stand) -> Stand:
+    """A stand with a history of three portions."""
+    verbs.backfill(stand, **SMALL, days=1)
+    verbs.next_day(stand)
+    verbs.next_day(stand)
+    return stand
+
+
+def test_a_sound_history_has_no_faults_and_a_boundary_more_for_each_next_day(portions: Stand) -> None:
+    check, chain = verbs.check(portions), verbs.chain_check(portions)
+
+    assert check["faults"] == []
+    assert (chain["faults_found"], chain["faults"]) == (0, [])
+    assert [row["boundary"] for row in chain["boundaries"]] == [spelled(0), spelled(1), spelled(2)]
+    assert chain["boundaries"][-1]["until"] == spelled(3)
+    assert sum(row["page_views"] for row in chain["boundaries"]) == held(portions.broker).topics[BROWSER].count(b"\n")
+    assert [row["visits_born"] for row in chain["boundaries"]] == [200, 200, 200]
+    assert chain["boundaries"][0]["visits_survived"] == 0
+    assert chain["boundaries"][1]["visits_survived"] > 0
+
+
+@pytest.mark.parametrize("topic", EVENT_TOPICS)
+def test_one_byte_altered_in_a_published_day_is_found(portions: Stand, topic: str) -> None:
+    def alter(records: list[bytes]) -> None:
+        records[250] = records[250][:-3] + bytes([records[250][-3] ^ 1]) + records[250][-2:]
+
+    falsify(portions, topic, alter)
+
+    [fault] = verbs.check(portions)["faults"]
+    assert fault.startswith(f"{topic}: checksum ")
+    assert "altered" in fault
+
+
+def test_a_tail_a_gap_and_a_wrong_key_are_told_apart(portions: Stand) -> None:
+    put(portions.broker, GEO, b"wrong", b'{"click_id":"6a0bd8e1-0000-4000-8000-000000000000"}')
+    falsified = [record.value for record in portions.broker.records(DEVICE)]
+
+    faults = verbs.check(portions)["faults"]
+    falsify(portions, DEVICE, lambda records: records.__delitem__(slice(10)))
+    after = verbs.check(portions)["faults"]
+
+    assert len(falsified) == 600
+    assert any("geo_events: 601 records, the manifest says 600: a tail of 1" in fault for fault in faults)
+    assert any("a key that isn't its id" in fault for fault in faults)
+    assert any("device_events: 590 records, the manifest says 600: 10 are missing" in fault for fault in after)
+
+
+@pytest.mark.parametrize(
+    ("topic", "sentence"),
+    [
+        (BROWSER, "location event {id} has no browser event"),
+        (LOCATION, "browser event {id} has no location event"),
+        (DEVICE, "click {id} has no device event"),
+        (GEO, "click {id} has no geo event"),
+    ],
+)
+def test_an_unpaired_record_is_listed_with_its_boundary(portions: Stand, topic: str, sentence: str) -> None:
+    gone: list[str] = []
+    position = {BROWSER: -5, LOCATION: -5}.get(topic, 450)  # in the last portion
+
+    falsify(portions, topic, lambda records: gone.append(key_of(records.pop(position)).decode()))
+
+    answer = verbs.chain_check(portions)
+    assert answer["faults"] == [{"boundary": spelled(2), "fault": sentence.format(id=gone[0])}]
+    assert [row["unpaired"] for row in answer["boundaries"]] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("topic", "field"), [(BROWSER, "browser_name"), (LOCATION, "referer_url"), (LOCATION, "utm_campaign")]
+)
+def test_a_visit_that_changes_across_a_boundary_is_listed_with_it(portions: Stand, topic: str, field: str) -> None:
+    history = held(portions.broker)
+    survivor = next(
+        line
+        for line in history.topics[BROWSER].splitlines()
+        if json.loads(line)["event_timestamp"] > "2024-02-29 12"
+        and json.loads(line)["event_timestamp"] < "2024-03-01 12"
+        and key_of(line)[-4:] != b"0001"
+        and json.loads(line)["click_id"].encode() in first_day_clicks(history.topics[BROWSER])
+    )
+
+    def change(records: list[bytes]) -> None:
+        for position, record in enumerate(records):
+            if key_of(record) == key_of(survivor):
+                records[position] = json.dumps({**json.loads(record), field: "other"}, separators=(",", ":")).encode()
+
+    falsify(portions, topic, change)
+
+    answer = verbs.chain_check(portions)
+    assert answer["faults"][0]["boundary"] == spelled(1)
+    assert json.loads(survivor)["click_id"] in answer["faults"][0]["fault"]
+    assert answer["boundaries"][1]["changed"] >= 1
+
+
+def first_day_clicks(lines: bytes) -> set[bytes]:
+    events = (json.loads(line) for line in lines.splitlines())
+    return {event["click_id"].encode() for event in events if event["event_timestamp"] < "2024-02-29 12"}
+
+
+def test_what_is_no_record_is_a_fault_and_no_end_of_the_check(portions: Stand) -> None:
+    put(portions.broker, BROWSER, b"x", b"\xff")
+    put(portions.broker, LOCATION, b"x", b"[]")
+    put(portions.broker, DEVICE, b"x", b'{"click_id":7}')
+
+    answer = verbs.chain_check(portions)
+
+    assert answer["faults_found"] == 3
+    assert all("is no record with" in fault["fault"] for fault in answer["faults"])
+
+
+def test_a_tail_is_outside_of_the_history(portions: Stand) -> None:
+    stray = json.loads(held(portions.broker).topics[BROWSER].splitlines()[0])
+    stray |= {"event_id": "stray", "event_timestamp": "2030-01-01 00:00:00.000000"}
+    put(portions.broker, BROWSER, b"stray", json.dumps(stray).encode())
+
+    answer = verbs.chain_check(portions)
+
+    assert any("2030-01-01 00:00:00.000000 lies outside of the history" in fault["fault"] for fault in answer["faults"])
+
+
+@pytest.mark.parametrize("verb", [verbs.check, verbs.chain_check])
+def test_a_check_needs_a_manifest(stand: Stand, verb: Callable[[Stand], object]) -> None:
+    with pytest.raises(RefusedError, match="stand is empty"):
+        verb(stand)
+
+
+def test_the_reports_read_well_and_the_exit_code_says_whether_there_are_faults(broker: Broker) -> None:
+    verbs.backfill(Stand(broker), **SMALL, days=1)
+
+    check, chain = command(broker, "check"), command(broker, "chain-check")
+    put(broker, GEO, b"x", b"{}")
+    faulty, faulty_chain = command(broker, "check"), command(broker, "chain-check")
+    as_json, chain_as_json = command(broker, "check", "--json"), command(broker, "chain-check", "--json")
+
+    assert (check.code, chain.code) == (0, 0)
+    assert f"History {spelled(0)} … {spelled(1)}" in check.stdout
+    assert "No faults." in check.stdout
+    assert "No faults." in chain.stdout
+    assert [result.code for result in (faulty, faulty_chain, as_json, chain_as_json)] == [5, 5, 5, 5]
+    assert "Faults: " in faulty.stdout
+    assert f"- {spelled(0)}: geo_events offset" in faulty_chain.stdout
+    assert "faults" in faulty.stderr
+    assert as_json.answer["topics"][GEO]["records"] == 201
+    assert chain_as_json.answer["faults_found"] == 1
+    assert days(1).topics[GEO] in held(broker).topics[GEO]
+    assert parse(T0)

@@ -1,0 +1,157 @@
+"""Only one generator at a time, whoever comes second."""
+
+from __future__ import annotations
+
+import signal
+import time
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clickstream import verbs
+from clickstream.errors import RefusedError
+from clickstream.verbs import Stand
+from tests.clickstream.histories import SMALL, days, held, manifest, outcome, started, until, wait_for
+from tests.clickstream.test_next_day import spelled
+
+if TYPE_CHECKING:
+    from clickstream.broker import Broker
+
+
+def test_two_next_days_at_once_make_one_day_and_one_refusal_twenty_times(broker: Broker) -> None:
+    verbs.backfill(Stand(broker), **SMALL, days=1)
+
+    for round_number in range(1, 21):
+        outcomes = [outcome(process) for process in [started(broker, "next-day"), started(broker, "next-day")]]
+
+        assert sorted(result.code for result in outcomes) == [0, 4], [result.stderr for result in outcomes]
+        assert manifest(broker)["t_end"] == spelled(1 + round_number)
+    assert held(broker) == days(21)
+
+
+def test_two_next_days_at_once_without_transactions_make_one_day_and_one_refusal(broker: Broker) -> None:
+    from clickstream.broker import Broker as ABroker
+
+    plain = ABroker(broker.servers, broker.prefix, transactions=False)
+    verbs.backfill(Stand(plain), **SMALL, days=1)
+
+    for _ in range(8):
+        outcomes = [outcome(process) for process in [started(plain, "next-day"), started(plain, "next-day")]]
+
+        assert sorted(result.code for result in outcomes) == [0, 4], [result.stderr for result in outcomes]
+    assert held(plain) == days(9)
+
+
+def test_three_that_expect_the_same_day_make_it_once(broker: Broker) -> None:
+    verbs.backfill(Stand(broker), **SMALL, days=1)
+
+    processes = [started(broker, "next-day", "--expected-t-end", spelled(1)) for _ in range(3)]
+
+    assert sorted(outcome(process).code for process in processes) == [0, 4, 4]
+    assert held(broker) == days(2)
+
+
+def test_one_that_was_asked_before_the_boundary_moved_is_refused(stand: Stand) -> None:
+    asked_at = time.time()
+    verbs.backfill(stand, **SMALL, days=1)
+
+    with pytest.raises(RefusedError, match="moved to 2024-02-29T12:00:00Z while this run was on its way"):
+        verbs.next_day(stand, asked_at=asked_at)
+
+    assert held(stand.broker) == days(1)
+
+
+def test_two_backfills_at_once_make_one_history(broker: Broker) -> None:
+    arguments = ["--t0", SMALL["t0"], "--visits-a-day", "200", "--seed", "7", "--days", "2"]
+
+    processes = [started(broker, "backfill", *map(str, arguments)) for _ in range(2)]
+
+    assert sorted(outcome(process).code for process in processes) == [0, 4]
+    assert held(broker) == days(2)
+
+
+def test_a_second_generator_fences_the_first_which_then_publishes_nothing(broker: Broker) -> None:
+    verbs.backfill(Stand(broker), **SMALL, days=1)
+
+    def intrude(moment: str) -> None:
+        if moment == "state":
+            with broker.writer():  # the same transactional id, without asking for the seat
+                pass
+
+    with pytest.raises(RefusedError) as refusal:
+        verbs.next_day(Stand(broker, progress=intrude))
+
+    assert refusal.value.reason == "fenced"
+    assert held(broker) == days(1)
+    assert verbs.next_day(Stand(broker))["t_end"] == spelled(2)
+
+
+def test_a_live_generator_is_recognised_and_unharmed_and_ends_at_an_exact_boundary(either_broker: Broker) -> None:
+    stand = Stand(either_broker)
+    verbs.backfill(stand, **SMALL, days=1)
+    live = started(either_broker, "continue", "--tick-seconds", "0.2", "--speed", "20000")
+    wait_for(lambda: manifest(either_broker)["t_end"] != spelled(1), "the live generator's first commit")
+
+    refused = outcome(started(either_broker, "next-day"))
+    reached = manifest(either_broker)["t_end"]
+    wait_for(lambda: manifest(either_broker)["t_end"] != reached, "the live generator's next commit")
+    live.send_signal(signal.SIGTERM)
+    ended = outcome(live)
+
+    assert (refused.code, refused.answer["refused"]) == (4, "generator-running")
+    assert "continue on" in refused.stderr
+    assert ended.code == 0, ended.stderr
+    t_end = ended.answer["t_end"]
+    assert manifest(either_broker)["t_end"] == t_end
+    assert manifest(either_broker)["boundaries"] == [spelled(0), spelled(1), t_end]
+    assert held(either_broker) == until(t_end)
+    assert verbs.next_day(stand, expected_t_end=t_end)["boundaries"] == 4
+    assert verbs.chain_check(stand)["faults_found"] == 0
+
+
+def test_a_killed_live_generator_is_forgotten_by_itself(broker: Broker) -> None:
+    stand = Stand(broker)
+    verbs.backfill(stand, **SMALL, days=1)
+    live = started(broker, "continue", "--tick-seconds", "0.2", "--speed", "20000")
+    wait_for(lambda: manifest(broker)["t_end"] != spelled(1), "the live generator's first commit")
+
+    live.kill()
+    live.communicate()
+
+    def next_day_passes() -> bool:
+        try:
+            verbs.next_day(stand)
+        except RefusedError as refusal:
+            return refusal.reason != "generator-running"
+        return True
+
+    wait_for(next_day_passes, "next-day after the live generator's death")
+    assert held(broker) == until(manifest(broker)["t_end"])
+
+
+def test_a_live_generator_needs_a_history(stand: Stand) -> None:
+    with pytest.raises(RefusedError, match="stand is empty"):
+        verbs.go_on(stand, stop=Event())
+
+
+def test_a_live_generator_in_a_task_stops_when_it_is_told(stand: Stand) -> None:
+    verbs.backfill(stand, **SMALL, days=1)
+    stop, committed = Event(), Event()
+
+    def progress(moment: str) -> None:
+        if moment == "committed":
+            committed.set()
+
+    live = Thread(
+        target=verbs.go_on,
+        args=[Stand(stand.broker, progress=progress)],
+        kwargs={"stop": stop, "tick_seconds": 0.1, "speed": 10000},
+    )
+    live.start()
+    assert committed.wait(60)
+    stop.set()
+    live.join(60)
+
+    assert not live.is_alive()
+    assert held(stand.broker) == until(manifest(stand.broker)["t_end"])
