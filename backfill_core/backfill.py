@@ -45,6 +45,7 @@ class Backfill:
         *,
         stop: Callable[[], bool] | None = None,
         progress: Callable[[int, str], None] | None = None,
+        allow_empty: bool = True,
     ) -> answers.RunAnswer:
         """Count the source of each date again and put the result in the place of what `daily` holds.
 
@@ -54,6 +55,7 @@ class Backfill:
 
         stop: asked between partitions and while a file is read; once true, the answer tells what was done till then.
         progress: told the number of dates passed and the date that begins.
+        allow_empty: if false, a partition that holds orders and would become one without is in `failed` and stays.
 
         Raises:
             SourceError: the events folder can't be read; nothing was done.
@@ -78,7 +80,7 @@ class Backfill:
                     if stop is not None and stop():
                         break
                     try:
-                        outcome = reason(dt) or self._replace(dt, owner, counts, stop)
+                        outcome = reason(dt) or self._replace(dt, owner, counts, stop, allow_empty)
                     except PartitionError as error:
                         answer.setdefault("failed", []).append([dt, str(error)])
                         continue
@@ -95,16 +97,25 @@ class Backfill:
             raise
         return answer
 
-    def _replace(self, dt: str, owner: str, counts: Ahead, stop: Callable[[], bool] | None) -> Tally | str:
+    def _replace(
+        self, dt: str, owner: str, counts: Ahead, stop: Callable[[], bool] | None, allow_empty: bool
+    ) -> Tally | str:
         """Replace one partition whole, the next of `counts`; return its tally, or the reason why not."""
 
         def write(tables: Tables, tally: Tally) -> Tally | str:
             reason = reason_to_skip(*tables.guard(dt), owner)
             if reason is None:
+                if not (allow_empty or tally.orders):
+                    self._refuse_to_empty(tables, dt)
                 tables.replace(dt, *tally, owner)
             return reason or tally
 
         return self._with_count(dt, write, counts, stop) or "no_data"
+
+    def _refuse_to_empty(self, tables: Tables, dt: str) -> None:
+        orders, _ = tables.sum_of(DateRange.parse(dt, dt))
+        if orders:
+            raise PartitionError(f"{self._source.file(dt)}: it holds no orders, but {orders} are published; they stay")
 
     def _with_count(
         self, dt: str, write: Callable[[Tables, Tally], T], counts: Ahead, stop: Callable[[], bool] | None = None
