@@ -2,19 +2,26 @@
 # virtual environments from the locked requirements.
 PYTHON ?= python3
 BIN := .venv/bin
+AIRFLOW3 := .venv-airflow3/bin
+AIRFLOW2 := .venv-airflow2/bin
 
-.PHONY: lab test lint unit faults bench clickstream-test kafka lock clean
+.PHONY: lab airflow test lint unit test-airflow faults bench benchmark-airflow clickstream-test kafka lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
 
-test: lint unit  ## everything that CI runs
+airflow: .venv-airflow3/.ready  ## Airflow 3 with the DAGs, on this machine; Ctrl-C ends it
+	@$(AIRFLOW3)/python tools/airflow_native.py
 
-lint: .venv/.ready
+test: lint unit test-airflow  ## everything that CI runs
+
+lint: .venv/.ready .venv-airflow3/.ready
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
-	@PYTHONPATH=. $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
+	@MYPYPATH=plugins:tools:tests/airflow $(AIRFLOW3)/mypy --no-error-summary --follow-imports=silent \
+	  plugins/backfill_airflow dags/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py
+	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
 	@$(BIN)/pytest -q
@@ -28,6 +35,10 @@ kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
 faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
 	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults
 
+test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
+	@$(AIRFLOW3)/pytest -q tests/airflow
+	@PYTHONPATH=.:plugins $(AIRFLOW2)/pytest -q tests/airflow
+
 bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: half an hour, 8 GB of events in build/
 	@.venv-bench/bin/python -m benchmarks.bench
 
@@ -39,6 +50,20 @@ bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: h
 .venv-bench/.ready: requirements/bench.txt
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+benchmark-airflow: .venv-airflow3/.ready  ## what one more partition costs, about ten minutes
+	@$(AIRFLOW3)/python benchmarks/airflow.py
+
+.venv-airflow3/.ready: requirements/airflow3.txt pyproject.toml
+	@$(PYTHON) -m venv .venv-airflow3
+	@$(AIRFLOW3)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/airflow3.txt
+	@$(AIRFLOW3)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv-airflow2/.ready: requirements/airflow2.txt
+	@$(PYTHON) -m venv .venv-airflow2
+	@$(AIRFLOW2)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/airflow2.txt
 	@touch $@
 
 lock: .venv/.ready  ## lock the requirements again, with hashes

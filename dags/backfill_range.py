@@ -1,0 +1,55 @@
+"""Rerun a range of days: plan it, reserve all of it, replace day by day, derive the totals, give it back.
+
+Trigger it with its form. Nothing is written before the whole range is reserved; the plan is in the log of the first
+task. If somebody holds a day of the range, `claim` says who and tries again by its retries.
+"""
+
+from datetime import timedelta
+
+from backfill_airflow.compat import DAG, Asset, Param
+from backfill_airflow.operators import (
+    ClaimRangeOperator,
+    PlanRangeOperator,
+    ReleaseRangeOperator,
+    ReplacePartitionOperator,
+    RollupOperator,
+)
+
+
+def date_of(partition: dict[str, str]) -> str:
+    """Return the date of a planned partition."""
+    return partition["dt"]
+
+
+with DAG(
+    dag_id="backfill_range",
+    schedule=None,
+    default_args={"retries": 8, "retry_delay": timedelta(seconds=15), "retry_exponential_backoff": True},
+    params={
+        "start": Param(type="string", format="date", title="First day", description="Inclusive."),
+        "end": Param(type="string", format="date", title="Last day", description="Inclusive."),
+        "owner": Param(
+            default=None,
+            type=["null", "string"],
+            title="In the name of",
+            description="Somebody who reserved the range. Empty: in this run's own name.",
+        ),
+        "reason": Param(type="string", minLength=1, title="Reason", description="Why are these days run again?"),
+    },
+    doc_md=__doc__,
+    tags=["backfill"],
+):
+    plan = PlanRangeOperator(
+        task_id="plan", start="{{ params.start }}", end="{{ params.end }}", reason="{{ params.reason }}"
+    )
+    claim = ClaimRangeOperator(task_id="claim", start="{{ params.start }}", end="{{ params.end }}")
+    replace = ReplacePartitionOperator.partial(
+        task_id="replace",
+        keep_claim=True,
+        outlets=[Asset("backfill://daily")],
+        map_index_template="{{ task.date }}",
+    ).expand(date=plan.output.map(date_of))
+    rollup = RollupOperator(task_id="rollup", trigger_rule="none_failed")
+    release = ReleaseRangeOperator(task_id="release", claim=claim.output)
+
+    plan >> claim >> replace >> rollup >> release.as_teardown(setups=claim)

@@ -1,0 +1,421 @@
+"""The operators. Each returns the core's answer, its receipt, as XCom."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from backfill_airflow.claims import give_back, take, taking
+from backfill_airflow.compat import (
+    AirflowFailException,
+    AirflowTaskTerminated,
+    BaseOperator,
+    is_asset,
+    run_states,
+    stamp_partition,
+)
+from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
+from backfill_airflow.owner import Owner, owner_of, run_of
+from backfill_airflow.partition import dates_of
+from backfill_airflow.triggers import PartitionFreeTrigger
+from backfill_airflow.verdict import airflow_verdict, conclude, one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from backfill_airflow.compat import Context
+    from backfill_core import Backfill, DateRange
+    from backfill_core.answers import (
+        AmendAnswer,
+        LatePartition,
+        PartitionStatus,
+        PlannedPartition,
+        ReleaseAnswer,
+        RollupAnswer,
+        RunAnswer,
+        SealAnswer,
+    )
+
+ON_CLAIMED = ("retry", "skip", "fail", "defer")
+ON_SEALED = ("skip", "fail", "amend")
+ON_NO_DATA = ("skip", "fail", "retry")
+ON_EMPTY = ("fail", "allow")
+
+
+class BackfillOperator(BaseOperator):
+    """What the operators share: the way to the store, and Airflow's verdict on what goes wrong there.
+
+    :param conn_id: the connection of type `backfill`; see `BackfillHook`.
+    """
+
+    ui_color = "#e8f0e4"
+
+    def __init__(self, *, conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+
+    @contextmanager
+    def backfill(self) -> Iterator[Backfill]:
+        """Open the store for as long as the block lasts; errors of the core leave it as Airflow's."""
+        with airflow_verdict(), BackfillHook(self.conn_id).backfill() as backfill:
+            yield backfill
+
+
+class WaitingOperator(BackfillOperator):
+    """What an operator does that meets another's claim: it neither waits nor overwrites.
+
+    :param on_claimed: what to do where somebody else holds a date. `retry` fails, so that Airflow calls again by the
+        task's `retries`, and then calls a person; `skip`; `fail` at once for good; `defer` gives the worker slot back
+        and comes again as soon as the dates are free.
+    :param poll_interval: how often a deferred task looks, in seconds.
+    :param defer_timeout: after how long a deferred task gives up and fails.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_claimed: str = "retry",
+        poll_interval: float = 30,
+        defer_timeout: timedelta = timedelta(days=1),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.on_claimed = one_of("on_claimed", on_claimed, ON_CLAIMED)
+        self.poll_interval = poll_interval
+        self.defer_timeout = defer_timeout
+
+    def resume(self, context: Context, event: Any) -> Any:
+        """Go on after a deferral: do all of it again, as the dates may have been taken once more."""
+        self.log.info("%s", event)
+        return self.act(context)
+
+    def act(self, context: Context) -> Any:
+        """Do the operator's work."""
+        raise NotImplementedError
+
+    def give_way(self, dates: DateRange, owner: Owner, denied: list[list[str]]) -> None:
+        """End the task as `on_claimed` says."""
+        if self.on_claimed == "defer":
+            self.defer(
+                trigger=PartitionFreeTrigger(
+                    conn_id=self.conn_id,
+                    first=dates.first.isoformat(),
+                    last=dates.last.isoformat(),
+                    owner=owner.name,
+                    poll_interval=self.poll_interval,
+                ),
+                method_name="resume",
+                timeout=self.defer_timeout,
+            )
+        held = ", ".join(f"{dt} claimed_by:{holder}" for dt, holder in denied)
+        conclude(self.on_claimed, f"{held}; nothing was written")
+
+
+class ReplacePartitionOperator(WaitingOperator):
+    """Count one partition's source again and put the result in the place of what was published.
+
+    It claims the date for this run, replaces the partition whole, and frees the date in any case. Run it once or ten
+    times, by schedule, by hand or by a backfill: the result is the same.
+
+    :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means: its partition key, else
+        the local day of its data interval.
+    :param claim_as: (templated) in whose name; by default `owner` in the run's conf, else `dag_id/run_id`.
+    :param on_sealed: `skip` leaves a sealed date alone, `fail` says so loudly, `amend` records a correction if the
+        source has moved on.
+    :param on_no_data: what to do where there is no source file: `skip`, `fail`, or `retry` for one that comes late.
+    :param on_empty: `fail` where a partition that holds orders would become one without; `allow` writes it.
+    :param amend_reason: (templated) the reason of a correction by `on_sealed="amend"`.
+    :param keep_claim: leave the claim to a `ReleaseRangeOperator` that frees a whole range at the end.
+    """
+
+    template_fields: Sequence[str] = ("date", "claim_as", "amend_reason")
+
+    def __init__(
+        self,
+        *,
+        date: str | None = None,
+        claim_as: str | None = None,
+        on_sealed: str = "skip",
+        on_no_data: str = "skip",
+        on_empty: str = "fail",
+        amend_reason: str = "late events, found by {{ run_id }}",
+        keep_claim: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.date = date
+        self.claim_as = claim_as
+        self.on_sealed = one_of("on_sealed", on_sealed, ON_SEALED)
+        self.on_no_data = one_of("on_no_data", on_no_data, ON_NO_DATA)
+        self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
+        self.amend_reason = amend_reason
+        self.keep_claim = keep_claim
+        self._stopped = False
+
+    def execute(self, context: Context) -> RunAnswer:
+        """Replace the partition; see the class."""
+        return self.act(context)
+
+    def act(self, context: Context) -> RunAnswer:
+        """Claim, run, give back; then say what came of it."""
+        with self.backfill() as backfill:
+            dates, owner = dates_of(context, self.date), owner_of(context, self.claim_as)
+            before = backfill.status(dates)["partitions"][0]
+            with taking(backfill, dates, owner, keep=self.keep_claim):
+                receipt = backfill.run(
+                    dates, owner.name, allow_empty=self.on_empty == "allow", stop=lambda: self._stopped
+                )
+            if receipt["done"]:
+                was = "as before" if (before["orders"], before["amount"]) == _sums(receipt) else _was(before)
+                self.log.info("%s: %s orders, amount %s; %s", *receipt["done"], *_sums(receipt), was)
+                self._announce(context, receipt)
+                return receipt
+            # What goes on to skip or fail returns nothing, but its receipt is the record of why.
+            context["ti"].xcom_push("return_value", dict(receipt))
+            return self._not_done(backfill, dates, owner, receipt)
+
+    def _not_done(self, backfill: Backfill, dates: DateRange, owner: Owner, receipt: RunAnswer) -> RunAnswer:
+        for _, fault in receipt.get("failed", []):
+            raise AirflowFailException(fault)
+        for dt, reason in receipt["skipped"]:
+            if reason == "sealed" and self.on_sealed == "amend":
+                self._amend_if_late(backfill, dates)
+                return receipt
+            if reason == "sealed":
+                conclude(
+                    self.on_sealed, f"{dt} is sealed: what was sent stays; record a correction with amend_partition"
+                )
+            if reason == "no_data":
+                conclude(self.on_no_data, f"{dt} has no source file (no_data); what was published stays")
+            self.give_way(dates, owner, [[dt, reason.removeprefix("claimed_by:")]])
+        raise AirflowTaskTerminated(f"stopped by Airflow; {dates.first} is as it was")
+
+    def _amend_if_late(self, backfill: Backfill, dates: DateRange) -> None:
+        late = backfill.late(dates)
+        for _, fault in late["failed"]:
+            raise AirflowFailException(fault)
+        if late["late"]:
+            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason))
+        else:
+            self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
+
+    def _announce(self, context: Context, receipt: RunAnswer) -> None:
+        """Put what was written into the asset event of each outlet."""
+        [dt], (orders, amount) = receipt["done"], _sums(receipt)
+        for outlet in filter(is_asset, self.outlets):
+            event: Any = context["outlet_events"][outlet]
+            event.extra = {"dt": dt, "orders": orders, "amount": amount}
+            stamp_partition(event, dt)
+
+    def on_kill(self) -> None:
+        """Ask the run to stop: it does so between two pieces of the file, and the claim is given back."""
+        self._stopped = True
+
+
+class RangeOperator(BackfillOperator):
+    """What the operators over a range share.
+
+    :param start: (templated) the first day, YYYY-MM-DD. By default the one partition that the run means.
+    :param end: (templated) the last day, inclusive. By default `start`.
+    :param claim_as: (templated) in whose name; by default `owner` in the run's conf, else `dag_id/run_id`.
+    """
+
+    template_fields: Sequence[str] = ("start", "end", "claim_as")
+
+    def __init__(
+        self, *, start: str | None = None, end: str | None = None, claim_as: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.start = start
+        self.end = end
+        self.claim_as = claim_as
+
+
+class PlanRangeOperator(RangeOperator):
+    """Say in the log what a run over the range would do, partition by partition, and write nothing.
+
+    Returns the planned partitions, one a date: what a mapped task goes over.
+
+    :param reason: (templated) why the range is run again, for who reads the log.
+    """
+
+    template_fields: Sequence[str] = (*RangeOperator.template_fields, "reason")
+
+    def __init__(self, *, reason: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reason = reason
+
+    def execute(self, context: Context) -> list[PlannedPartition]:
+        """Plan; see the class."""
+        with self.backfill() as backfill:
+            dates, owner = dates_of(context, self.start, self.end), owner_of(context, self.claim_as)
+            plan = backfill.plan(dates, owner.name)
+        counts = ", ".join(f"{plan[action]} {action}" for action in ("change", "unchanged", "skipped", "failed"))
+        self.log.info("%s to %s, %s partitions: %s", plan["first"], plan["last"], plan["asked"], counts)
+        self.log.info("In the name of %s", owner.name)
+        if self.reason:
+            self.log.info("Reason: %s", self.reason)
+        for partition in plan["partitions"]:
+            self.log.info("%s", _planned(partition))
+        return plan["partitions"]
+
+
+class ClaimRangeOperator(WaitingOperator, RangeOperator):
+    """Reserve a whole range or nothing: the setup of a backfill, or of anybody's own tasks.
+
+    Where somebody else holds a date it gives back what it took and does as `on_claimed` says. Its receipt has one key
+    more than the claim's answer: `to_release`, the dates that a `ReleaseRangeOperator` has to free for this run.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Claim; see the class."""
+        return self.act(context)
+
+    def act(self, context: Context) -> dict[str, Any]:
+        """Claim the range, or give it all back."""
+        with self.backfill() as backfill:
+            dates, owner = dates_of(context, self.start, self.end), owner_of(context, self.claim_as)
+            answer, to_release = take(backfill, dates, owner)
+            if answer["denied"]:
+                give_back(backfill, to_release, owner.name)
+                self.give_way(dates, owner, answer["denied"])
+        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, owner.name)
+        return {**answer, "to_release": to_release}
+
+
+class ReleaseRangeOperator(RangeOperator):
+    """Free a range: the teardown of a `ClaimRangeOperator`, or by name.
+
+    :param claim: (templated) the receipt of the claim, `claim.output`: frees what that task took for this run, and
+        leaves a person's own reservation alone.
+    """
+
+    template_fields: Sequence[str] = (*RangeOperator.template_fields, "claim")
+
+    def __init__(self, *, claim: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.claim = claim
+        self._by_name = claim is None
+
+    def execute(self, context: Context) -> ReleaseAnswer:
+        """Free the dates; see the class."""
+        with self.backfill() as backfill:
+            owner = owner_of(context, self.claim_as).name
+            if self._by_name:
+                return backfill.release(dates_of(context, self.start, self.end), owner)
+            if self.claim is None:  # the claim left no receipt: it took nothing
+                return {"owner": owner, "released": []}
+            owner = self.claim["owner"]
+            return {"owner": owner, "released": give_back(backfill, self.claim["to_release"], owner)}
+
+
+class SealRangeOperator(RangeOperator):
+    """Declare a range as sent: no run changes it any more. Sealing again is success."""
+
+    def execute(self, context: Context) -> SealAnswer:
+        """Seal; see the class."""
+        with self.backfill() as backfill:
+            return backfill.seal(dates_of(context, self.start, self.end))
+
+
+class AmendPartitionOperator(BackfillOperator):
+    """Record a sealed partition's correction, before and after, beside what was published.
+
+    :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means.
+    :param reason: (templated) why; a correction without a reason is refused.
+    """
+
+    template_fields: Sequence[str] = ("date", "reason")
+
+    def __init__(self, *, reason: str, date: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.date = date
+        self.reason = reason
+
+    def execute(self, context: Context) -> AmendAnswer:
+        """Correct; see the class."""
+        with self.backfill() as backfill:
+            return backfill.amend(dates_of(context, self.date).first, self.reason)
+
+
+class FindLateOperator(BackfillOperator):
+    """Find the sealed dates whose source has moved on, and say by how much.
+
+    Returns them, one a date: what a mapped `AmendPartitionOperator` goes over. A sealed date whose source is gone or
+    broken is a warning in the log.
+    """
+
+    def execute(self, context: Context) -> list[LatePartition]:  # noqa: ARG002
+        """Find; see the class."""
+        with self.backfill() as backfill:
+            answer = backfill.late()
+        for late in answer["late"]:
+            self.log.info(
+                "%s is late: %+d orders, amount %+d", late["dt"], late["orders_difference"], late["amount_difference"]
+            )
+        for dt in answer["no_data"]:
+            self.log.warning("%s is sealed, and its source file is gone", dt)
+        for dt, fault in answer["failed"]:
+            self.log.warning("%s is sealed, and its source can't be counted: %s", dt, fault)
+        return answer["late"]
+
+
+class RollupOperator(BackfillOperator):
+    """Derive the totals from the whole of what is published. Running it twice changes nothing."""
+
+    def execute(self, context: Context) -> RollupAnswer:  # noqa: ARG002
+        """Derive; see the class."""
+        with self.backfill() as backfill:
+            return backfill.rollup()
+
+
+class ReleaseStaleClaimsOperator(BackfillOperator):
+    """Free the claims whose Airflow run has ended or is gone: what a killed worker left behind.
+
+    It asks Airflow about every run that holds a claim. A run that is queued or running keeps its claims, and so does
+    a person. Use it where one Airflow writes to the store: another one's runs are gone in the eyes of this one.
+    """
+
+    def execute(self, context: Context) -> dict[str, list[list[str]]]:
+        """Return the [date, owner] pairs that were `released`, and those that were `kept`."""
+        released: list[list[str]] = []
+        kept: list[list[str]] = []
+        with self.backfill() as backfill:
+            held: dict[str, list[str]] = {}
+            for partition in backfill.status()["partitions"]:
+                if holder := partition["claimed_by"]:
+                    held.setdefault(holder, []).append(partition["dt"])
+            for owner, dts in held.items():
+                freed = give_back(backfill, dts, owner) if self._is_stale(context, owner) else []
+                released += [[dt, owner] for dt in freed]
+                kept += [[dt, owner] for dt in dts if dt not in freed]
+        self.log.info("Released: %s. Kept: %s.", released or "none", kept or "none")
+        return {"released": released, "kept": kept}
+
+    def _is_stale(self, context: Context, owner: str) -> bool:
+        run = run_of(owner)
+        if run is None:
+            return False
+        known, alive = run_states(context["ti"], run.dag_id, run.run_id)
+        return not alive if known else run.certain
+
+
+def _sums(receipt: RunAnswer) -> tuple[int, int]:
+    return receipt["orders"], receipt["amount"]
+
+
+def _was(before: PartitionStatus) -> str:
+    return f"before: {_orders(before['orders'], before['amount'])}"
+
+
+def _planned(partition: PlannedPartition) -> str:
+    before = _orders(partition["orders_before"], partition["amount_before"])
+    after = _orders(partition["orders_after"], partition["amount_after"])
+    why = f" ({partition['reason']})" if partition["reason"] else ""
+    becomes = f": {before} -> {after}" if partition["action"] == "change" else ""
+    return f"{partition['dt']}  {partition['action']}{why}{becomes}"
+
+
+def _orders(orders: int | None, amount: int | None) -> str:
+    return "nothing" if orders is None else f"{orders} orders, amount {amount}"

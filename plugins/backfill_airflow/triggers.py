@@ -1,0 +1,55 @@
+"""The trigger that watches claims while no worker slot is held."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from backfill_airflow.claims import held_by_others
+from backfill_airflow.compat import BaseTrigger, TriggerEvent
+from backfill_airflow.hook import BackfillHook, opened
+from backfill_core import BackfillError, DateRange
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from backfill_core import Settings
+
+
+class PartitionFreeTrigger(BaseTrigger):
+    """Fires once nobody but this owner holds a date of the range.
+
+    :param conn_id: the connection of type `backfill`.
+    :param first: the first day, YYYY-MM-DD.
+    :param last: the last day, inclusive.
+    :param owner: whose claims do not count; None counts all.
+    :param poll_interval: how often it looks, in seconds.
+    """
+
+    def __init__(self, *, conn_id: str, first: str, last: str, owner: str | None, poll_interval: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.conn_id = conn_id
+        self.first = first
+        self.last = last
+        self.owner = owner
+        self.poll_interval = poll_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and its arguments, for another process."""
+        arguments = ("conn_id", "first", "last", "owner", "poll_interval")
+        return "backfill_airflow.triggers.PartitionFreeTrigger", {name: getattr(self, name) for name in arguments}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look until the range is free, then fire once."""
+        settings = await BackfillHook(self.conn_id).asettings()
+        while not await asyncio.to_thread(self._is_free, settings):
+            await asyncio.sleep(self.poll_interval)
+        yield TriggerEvent(f"{self.first} to {self.last} is free")  # type: ignore[no-untyped-call]
+
+    def _is_free(self, settings: Settings) -> bool:
+        try:
+            with opened(settings) as backfill:
+                return not held_by_others(backfill, DateRange.parse(self.first, self.last), self.owner)
+        except BackfillError as error:
+            self.log.warning("The claims can't be read now; looking again: %s", error)
+            return False

@@ -1,0 +1,31 @@
+"""Somebody's own task that knows nothing of us, guarded; and the two ways to wait without a worker slot."""
+
+from datetime import timedelta
+
+from backfill_airflow.compat import DAG, task
+from backfill_airflow.operators import ClaimRangeOperator, ReleaseRangeOperator, ReplacePartitionOperator
+from backfill_airflow.sensors import PartitionFreeSensor
+
+START, END = "{{ dag_run.conf['start'] }}", "{{ dag_run.conf['end'] }}"
+
+with DAG(dag_id="guarded", schedule=None):
+    claim = ClaimRangeOperator(task_id="claim", start=START, end=END)
+    release = ReleaseRangeOperator(task_id="release", claim=claim.output)
+
+    @task(retries=0)
+    def own_work() -> None:
+        """Fail, as other people's work does."""
+        raise ValueError("the warehouse is on fire")
+
+    claim >> own_work() >> release.as_teardown(setups=claim)
+
+with DAG(dag_id="waiting", schedule=None):
+    PartitionFreeSensor(task_id="rescheduled", poke_interval=2, start=START, end=END)
+    PartitionFreeSensor(task_id="deferred", deferrable=True, poke_interval=2, start=START, end=END)
+    ReplacePartitionOperator(
+        task_id="replace",
+        date=START,
+        on_claimed="defer",
+        poll_interval=2,
+        defer_timeout=timedelta(minutes=10),
+    )

@@ -1,0 +1,129 @@
+"""Airflow 2.11: its own `airflow dags backfill`, with the library in the plugins folder and not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_stand import ROOT, Stand
+from backfill_core import DateRange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Airflow = Callable[..., str]
+
+COMMANDS = Path(sys.executable).parent
+FIRST, LAST = "2026-02-01", "2026-02-03"
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Stand:
+    stand = Stand(tmp_path_factory.mktemp("lab"))
+    environ = {**os.environ, "BACKFILL_EVENTS": str(stand.events)}
+    subprocess.run([sys.executable, str(ROOT / "gen_events.py"), "--days", "3"], env=environ, check=True)
+    return stand
+
+
+@pytest.fixture(scope="module")
+def environ(stand: Stand, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("airflow2")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    return {
+        **inherited,
+        "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",  # the backfill calls `airflow` again for each task
+        "PYTHONPATH": str(ROOT),
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__METRICS__TIMER_UNIT_CONSISTENCY": "True",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout=60",
+        "BACKFILL_DB": stand.db,
+        "BACKFILL_EVENTS": str(stand.events),
+    }
+
+
+@pytest.fixture(scope="module")
+def airflow(environ: dict[str, str]) -> Airflow:
+    def airflow(*arguments: str) -> str:
+        called = subprocess.run(
+            [COMMANDS / "airflow", *arguments], env=environ, capture_output=True, text=True, check=False
+        )
+        assert called.returncode == 0, called.stdout + called.stderr
+        return called.stdout + called.stderr
+
+    airflow("db", "migrate")
+    return airflow
+
+
+def test_a_backfill_of_three_days_run_twice_changes_nothing(airflow: Airflow, stand: Stand) -> None:
+    airflow("dags", "backfill", "daily_partitions", "-s", FIRST, "-e", LAST)
+    published, totals = stand.published(), stand.totals()
+
+    airflow("dags", "backfill", "daily_partitions", "-s", FIRST, "-e", LAST, "--reset-dagruns", "-y")
+
+    assert list(published) == ["2026-02-01", "2026-02-02", "2026-02-03"]
+    assert totals == (sum(n for n, _ in published.values()), sum(amount for _, amount in published.values()))
+    assert stand.published() == published
+    assert stand.totals() == totals
+    assert stand.holders() == {}
+    assert set(stand.writers().values()) == {f"daily_partitions/backfill__{dt}T00:00:00+00:00" for dt in published}
+
+
+def test_a_claim_of_a_run_that_has_ended_is_freed_and_a_persons_is_not(airflow: Airflow, stand: Stand) -> None:
+    ended = f"daily_partitions/backfill__{FIRST}T00:00:00+00:00"
+    with stand.backfill() as backfill:
+        backfill.claim(DateRange.parse(FIRST, FIRST), ended)
+        backfill.claim(DateRange.parse(LAST, LAST), "anna")
+
+    said = airflow("tasks", "test", "release_stale_claims", "release", "2026-03-01")
+
+    assert f"Released: {json.dumps([[FIRST, ended]])}".replace('"', "'") in said
+    assert stand.holders() == {LAST: "anna"}
+
+
+def test_the_scheduler_replaces_yesterday_once_a_person_gives_it_back(
+    airflow: Airflow, environ: dict[str, str], stand: Stand, tmp_path: Path
+) -> None:
+    yesterday = (datetime.now(timezone.utc) - timedelta(days=1)).date().isoformat()
+    stand.write(yesterday, {"a": 1, "b": 2})
+    with stand.backfill() as backfill:
+        backfill.claim(DateRange.parse(yesterday, yesterday), "anna")
+    logs = Path(environ["AIRFLOW_HOME"]) / "logs" / "dag_id=daily_partitions"
+
+    with (tmp_path / "scheduler.log").open("wb") as log:
+        command = [str(COMMANDS / "airflow"), "scheduler", "--skip-serve-logs"]
+        scheduler = subprocess.Popen(command, env=environ, stdout=log, stderr=log, start_new_session=True)
+    try:
+        refusal = f"{yesterday} claimed_by:anna; nothing was written"
+        wait(scheduler, lambda: any(refusal in file.read_text() for file in logs.rglob("attempt=1.log")))
+        assert yesterday not in stand.published()
+
+        with stand.backfill() as backfill:
+            backfill.release(DateRange.parse(yesterday, yesterday), "anna")
+        wait(scheduler, lambda: yesterday in stand.published())
+    finally:
+        os.killpg(scheduler.pid, signal.SIGTERM)
+        scheduler.wait()
+
+    assert stand.published()[yesterday] == (2, 3)
+    assert stand.writers()[yesterday].startswith("daily_partitions/scheduled__")
+
+
+def wait(scheduler: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert scheduler.poll() is None, "the scheduler ended"
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

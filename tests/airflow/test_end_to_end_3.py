@@ -1,0 +1,423 @@
+"""Airflow 3 with all its parts, driven over REST. One Airflow for all of these tests; each has dates of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from datetime import date, datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+import pytest
+
+from airflow_native import Airflow
+from airflow_stand import ROOT, Stand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BIG = 3_000_000
+"""Orders enough to be caught in the middle of."""
+
+ENDED = ("success", "failed", "skipped", "upstream_failed")
+
+
+class World:
+    """A running Airflow, its store, and the verbs of these tests."""
+
+    def __init__(self, airflow: Airflow, stand: Stand) -> None:
+        self.airflow = airflow
+        self.stand = stand
+
+    # What a person does
+
+    def command(self, *arguments: str) -> Any:
+        """Call the runner as a person does on the command line."""
+        environ = {**os.environ, "BACKFILL_DB": self.stand.db, "BACKFILL_EVENTS": str(self.stand.events)}
+        called = subprocess.run(
+            [sys.executable, str(ROOT / "runner.py"), *arguments], env=environ, capture_output=True, check=True
+        )
+        return json.loads(called.stdout)
+
+    def trigger(
+        self, dag_id: str, logical_date: str | None = None, conf: Any = None, partition_key: str | None = None
+    ) -> Run:
+        """Start a run by hand."""
+        body = {
+            "logical_date": logical_date and f"{logical_date}T00:00:00Z",
+            "conf": conf or {},
+            "partition_key": partition_key,
+        }
+        return Run(self, dag_id, self.insist("POST", f"/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def run_of(self, dag_id: str, dt: str) -> Run:
+        """Return the scheduled or backfill run for a date, as soon as there is one."""
+
+        def found() -> Any:
+            day = f"{dt}T00:00:00Z"
+            query = f"?logical_date_gte={day}&logical_date_lte={day}"
+            return self.insist("GET", f"/dags/{dag_id}/dagRuns{query}")["dag_runs"]
+
+        [run] = self.airflow.wait(f"a run of {dag_id} for {dt}", found)
+        return Run(self, dag_id, run["dag_run_id"])
+
+    def backfill(self, first: str, last: str, conf: Any = None, reprocess: str = "none") -> list[Run]:
+        """Start Airflow's own backfill of daily_partitions, as `airflow backfill create` does; return its runs."""
+        body = {
+            "dag_id": "daily_partitions",
+            "from_date": f"{first}T00:00:00Z",
+            "to_date": f"{last}T00:00:00Z",
+            "dag_run_conf": conf or {},
+            "reprocess_behavior": reprocess,
+            "max_active_runs": 4,
+        }
+        # The earlier backfills' runs have ended, but Airflow notices that only twice a minute.
+        for earlier in self.insist("GET", "/backfills?dag_id=daily_partitions")["backfills"]:
+            if earlier["completed_at"] is None:
+                self.insist("PUT", f"/backfills/{earlier['id']}/cancel")
+        self.insist("POST", "/backfills", body)
+        day, days = date.fromisoformat(first), []
+        while day <= date.fromisoformat(last):
+            days.append(day.isoformat())
+            day += timedelta(days=1)
+        return [self.run_of("daily_partitions", dt) for dt in days]
+
+    def insist(self, method: str, path: str, body: object = None) -> Any:
+        """Return the answer; call again where Airflow's own SQLite is busy."""
+        return self.airflow.wait(f"an answer to {method} {path}", lambda: [self.airflow.rest(method, path, body)])[0]
+
+    # What a person sees
+
+    def holders(self) -> dict[str, str]:
+        """Return who holds each claimed date, but for those that anna reserved before Airflow was started."""
+        return {dt: holder for dt, holder in self.stand.holders().items() if dt not in (BEFORE, YESTERDAY)}
+
+    @contextmanager
+    def caught_while_holding(self, run: Run, dt: str) -> Iterator[int]:
+        """Freeze the run's task while it counts the date, which it then holds; it goes on at the end of the block."""
+        name = f"{run.dag_id}/{run.run_id}"
+        partition = self.stand.events / f"dt={dt}.jsonl"
+        deadline = time.monotonic() + 180
+        while not (caught := processes_that_read(partition)):
+            assert time.monotonic() < deadline, f"{name} never read {partition}: {run.tasks()}"
+            time.sleep(0.02)
+        try:
+            signal_all(caught, signal.SIGSTOP)
+            pid = run.task("replace")["pid"]
+            assert self.stand.holders().get(dt) == name, f"{name} was too fast to be caught"
+            yield pid
+        finally:
+            signal_all(caught, signal.SIGCONT)
+
+
+def processes_that_read(path: Path) -> list[int]:
+    """Return the ids of the processes that have the file open."""
+    found = []
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if descriptor.readlink() == path:
+                found.append(int(descriptor.parts[2]))
+    return found
+
+
+def signal_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+class Run:
+    """A DAG run, seen over REST."""
+
+    def __init__(self, world: World, dag_id: str, run_id: str) -> None:
+        self.world = world
+        self.dag_id = dag_id
+        self.run_id = run_id
+        self.path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+
+    def state(self) -> str:
+        return str(self.world.insist("GET", self.path)["state"])
+
+    def tasks(self) -> list[Any]:
+        found: list[Any] = self.world.insist("GET", f"{self.path}/taskInstances?limit=100")["task_instances"]
+        return found
+
+    def task(self, task_id: str) -> Any:
+        return next(task for task in self.tasks() if task["task_id"] == task_id)
+
+    def task_reaches(self, task_id: str, *states: str, tries: int = 1) -> Any:
+        def reached() -> Any:
+            task = self.task(task_id)
+            return task if task["state"] in states and task["try_number"] >= tries else None
+
+        return self.world.airflow.wait(f"{task_id} of {self.run_id} is {' or '.join(states)}", reached)
+
+    def ends(self) -> str:
+        """Wait for the run to end and return its state."""
+        return str(
+            self.world.airflow.wait(f"{self.dag_id} {self.run_id} ends", lambda: self.state() in ENDED and self.state())
+        )
+
+    def receipt(self, task_id: str, map_index: int = -1) -> Any:
+        path = f"{self.path}/taskInstances/{task_id}/xcomEntries/return_value?map_index={map_index}&deserialize=true"
+        return self.world.insist("GET", path)["value"]
+
+    def asset_events(self) -> Any:
+        query = f"source_dag_id={self.dag_id}&source_run_id={quote(self.run_id, safe='')}"
+        return self.world.insist("GET", f"/assets/events?{query}")["asset_events"]
+
+    def log(self, task_id: str, attempt: int = 1) -> str:
+        path = f"{self.path}/taskInstances/{task_id}/logs/{attempt}?full_content=true"
+        return json.dumps(self.world.insist("GET", path))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("airflow3")
+    (folder / "lab").mkdir()
+    stand = Stand(folder / "lab")
+    dags = folder / "dags"
+    shutil.copytree(ROOT / "dags", dags)
+    shutil.copytree(Path(__file__).parent / "dags", dags, dirs_exist_ok=True)
+    stand.write(YESTERDAY, {"a": 5})
+    with stand.backfill() as backfill:
+        backfill.claim(range_of(BEFORE, YESTERDAY), "anna")
+    environ = {
+        "AIRFLOW_CONN_BACKFILL_DEFAULT": stand.connection(),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "BACKFILL_ENGINE": "python",  # slow enough to be caught in the middle
+        "BACKFILL_WORKERS": "1",
+    }
+    with Airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
+        world = World(airflow, stand)
+        for dag_id in ("daily_partitions", "daily_partitions_partitioned", "backfill_range", "guarded", "waiting"):
+            airflow.wait(f"the DAG {dag_id} is known", partial(is_known, airflow, dag_id))
+        yield world
+    shutil.rmtree(stand.events)  # hundreds of megabytes; the logs stay
+
+
+def is_known(airflow: Airflow, dag_id: str) -> bool:
+    try:
+        return bool(airflow.rest("GET", f"/dags/{dag_id}"))
+    except HTTPError:
+        return False
+
+
+def range_of(first: str, last: str) -> Any:
+    from backfill_core import DateRange
+
+    return DateRange.parse(first, last)
+
+
+TODAY = datetime.now(timezone.utc).date()
+YESTERDAY = (TODAY - timedelta(days=1)).isoformat()
+BEFORE = (TODAY - timedelta(days=2)).isoformat()
+
+
+def test_a_range_that_a_person_reserved_lets_in_only_runs_in_her_name(world: World) -> None:
+    world.stand.write(BEFORE, {"b": 7})
+    scheduled = world.run_of("daily_partitions", YESTERDAY)
+    scheduled.task_reaches("replace", "up_for_retry")
+
+    assert scheduled.receipt("replace")["skipped"] == [[YESTERDAY, "claimed_by:anna"]]
+    assert f"{YESTERDAY} claimed_by:anna; nothing was written" in scheduled.log("replace")
+
+    [hers] = world.backfill(BEFORE, BEFORE, conf={"owner": "anna"})
+
+    assert hers.ends() == "success"
+    assert world.stand.published() == {BEFORE: (1, 7)}
+    assert world.stand.writers() == {BEFORE: "anna"}
+    assert world.stand.holders() == {BEFORE: "anna", YESTERDAY: "anna"}
+
+    assert world.command("release", BEFORE, YESTERDAY, "anna")["released"] == [BEFORE, YESTERDAY]
+    assert scheduled.ends() == "success"
+    assert world.stand.published() == {BEFORE: (1, 7), YESTERDAY: (1, 5)}
+
+
+def test_a_run_by_hand_and_a_backfill_of_one_date_meet_and_one_writes(world: World) -> None:
+    dt = "2026-01-10"
+    world.stand.write_big(dt, BIG)
+    by_hand = world.trigger("daily_partitions", logical_date="2026-01-11")
+
+    with world.caught_while_holding(by_hand, dt):
+        [backfill] = world.backfill(dt, dt)
+        backfill.task_reaches("replace", "up_for_retry")
+
+        assert backfill.receipt("replace")["skipped"] == [[dt, f"claimed_by:daily_partitions/{by_hand.run_id}"]]
+        assert dt not in world.stand.published()
+
+    assert by_hand.ends() == "success"
+    assert by_hand.receipt("replace")["done"] == [dt]
+    assert backfill.ends() == "success"
+    assert world.stand.published()[dt] == (BIG, BIG)
+    tries = backfill.task("replace")["try_number"]
+    assert tries > 1
+    assert "as before" in backfill.log("replace", tries)
+    assert dt not in world.holders()
+
+
+def test_a_killed_worker_leaves_a_whole_partition_and_a_claim_that_is_freed_only_then(world: World) -> None:
+    dt = "2026-01-12"
+    world.stand.write(dt, {"old": 1})
+    world.command("run", dt, dt, "earlier")
+    world.command("claim", "2026-01-13", "2026-01-13", "anna")
+    world.stand.write_big(dt, BIG)
+    [killed] = world.backfill(dt, dt)
+    name = f"daily_partitions/{killed.run_id}"
+
+    with world.caught_while_holding(killed, dt) as pid:
+        while_alive = world.trigger("release_stale_claims")
+        assert while_alive.ends() == "success"
+        assert world.holders() == {dt: name, "2026-01-13": "anna"}
+
+        os.kill(pid, signal.SIGKILL)
+    killed.task_reaches("replace", "up_for_retry")
+    world.insist("PATCH", killed.path, {"state": "failed"})
+
+    assert world.stand.published()[dt] == (1, 1)
+    assert world.holders() == {dt: name, "2026-01-13": "anna"}
+
+    freeing = world.trigger("release_stale_claims")
+    assert freeing.ends() == "success"
+    assert freeing.receipt("release") == {"released": [[dt, name]], "kept": [["2026-01-13", "anna"]]}
+
+    [again] = world.backfill(dt, dt, reprocess="failed")
+    assert again.ends() == "success"
+    assert world.stand.published()[dt] == (BIG, BIG)
+    assert world.command("release", "2026-01-13", "2026-01-13", "anna")["released"] == ["2026-01-13"]
+    assert world.holders() == {}
+
+
+def test_fourteen_days_run_twice_change_nothing(world: World, tmp_path: Path) -> None:
+    make_fourteen_days(world.stand.events)
+    runs = world.backfill("2026-02-01", "2026-02-14")
+
+    assert [run.ends() for run in runs] == ["success"] * 14
+    published, totals = world.stand.published(), world.stand.totals()
+    assert len([dt for dt in published if dt.startswith("2026-02")]) == 14
+    assert totals == (sum(n for n, _ in published.values()), sum(amount for _, amount in published.values()))
+
+    tries = [run.task("rollup")["try_number"] for run in runs]
+    again = world.backfill("2026-02-01", "2026-02-14", reprocess="completed")
+
+    assert [run.run_id for run in again] == [run.run_id for run in runs]
+    for run, before in zip(again, tries, strict=True):
+        run.task_reaches("rollup", "success", tries=before + 1)
+    assert world.stand.published() == published
+    assert world.stand.totals() == totals
+
+
+def test_a_sealed_day_is_skipped_with_its_reason_and_corrected_beside(world: World) -> None:
+    make_fourteen_days(world.stand.events)
+    dt = "2026-02-02"
+    runs = world.backfill("2026-02-01", "2026-02-03")
+    assert [run.ends() for run in runs] == ["success"] * 3
+    tries = [run.task("rollup")["try_number"] for run in runs]
+    before = world.stand.published()
+    assert world.trigger("seal_range", conf={"start": dt, "end": dt}).ends() == "success"
+    orders, amount = before[dt]
+    with (world.stand.events / f"dt={dt}.jsonl").open("a") as file:
+        file.write(json.dumps({"order_id": "late", "dt": dt, "amount": 7, "status": "paid"}) + "\n")
+
+    runs = world.backfill("2026-02-01", "2026-02-03", reprocess="completed")
+    for run, earlier in zip(runs, tries, strict=True):
+        run.task_reaches("rollup", "success", tries=earlier + 1)
+
+    assert [run.task("replace")["state"] for run in runs] == ["success", "skipped", "success"]
+    assert runs[1].receipt("replace")["skipped"] == [[dt, "sealed"]]
+    assert world.stand.published() == before
+
+    amended = world.trigger("amend_partition", conf={"date": dt, "reason": "one order came late"})
+
+    assert amended.ends() == "success"
+    correction = amended.receipt("amend")
+    assert (correction["orders_before"], correction["amount_before"]) == (orders, amount)
+    assert (correction["orders_after"], correction["amount_after"]) == (orders + 1, amount + 7)
+    assert correction["reason"] == "one order came late"
+    assert world.stand.published() == before
+
+
+def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World) -> None:
+    for dt, orders in (("2026-01-01", {"a": 1}), ("2026-01-02", {"b": 2}), ("2026-01-04", {"d": 4})):
+        world.stand.write(dt, orders)
+    world.command("claim", "2026-01-04", "2026-01-04", "anna")
+    form = {"start": "2026-01-01", "end": "2026-01-04", "owner": None, "reason": "the source was rewritten"}
+    run = world.trigger("backfill_range", conf=form)
+    run.task_reaches("claim", "up_for_retry")
+
+    assert "2026-01-04 claimed_by:anna; nothing was written" in run.log("claim")
+    assert not {dt for dt in world.stand.published() if dt < "2026-01-05"}
+    assert world.holders() == {"2026-01-04": "anna"}
+
+    world.command("release", "2026-01-04", "2026-01-04", "anna")
+
+    assert run.ends() == "success"
+    plan = run.log("plan")
+    assert "2026-01-01 to 2026-01-04, 4 partitions: 2 change, 0 unchanged, 2 skipped, 0 failed" in plan
+    assert "2026-01-02  change (new): nothing -> 1 orders, amount 2" in plan
+    assert "2026-01-04  skipped (claimed_by:anna)" in plan
+    assert "Reason: the source was rewritten" in plan
+    replaced = sorted((t["rendered_map_index"], t["state"]) for t in run.tasks() if t["task_id"] == "replace")
+    assert replaced == [
+        ("2026-01-01", "success"),
+        ("2026-01-02", "success"),
+        ("2026-01-03", "skipped"),
+        ("2026-01-04", "success"),
+    ]
+    published = {dt: values for dt, values in world.stand.published().items() if dt < "2026-01-05"}
+    assert published == {"2026-01-01": (1, 1), "2026-01-02": (1, 2), "2026-01-04": (1, 4)}
+    assert run.receipt("release")["released"] == ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]
+    assert world.holders() == {}
+
+
+def test_a_run_of_a_partition_key_replaces_it_and_tells_the_assets(world: World) -> None:
+    dt = "2025-12-20"
+    world.stand.write(dt, {"a": 1, "b": 2})
+    run = world.trigger("daily_partitions_partitioned", partition_key=dt)
+
+    assert run.ends() == "success"
+    assert world.stand.published()[dt] == (2, 3)
+    [event] = run.asset_events()
+    assert event["extra"] == {"dt": dt, "orders": 2, "amount": 3}
+    assert event["partition_key"] == dt
+
+
+def test_somebody_elses_task_is_guarded_and_its_failure_frees_the_range(world: World) -> None:
+    run = world.trigger("guarded", conf={"start": "2025-12-01", "end": "2025-12-03"})
+
+    assert run.ends() == "failed"
+    assert run.task("own_work")["state"] == "failed"
+    assert run.receipt("release")["released"] == ["2025-12-01", "2025-12-02", "2025-12-03"]
+    assert world.holders() == {}
+
+
+def test_waiting_for_a_person_holds_no_worker_slot(world: World) -> None:
+    dt = "2025-12-10"
+    world.stand.write(dt, {"a": 1})
+    world.command("claim", dt, dt, "anna")
+    run = world.trigger("waiting", conf={"start": dt, "end": dt})
+    run.task_reaches("replace", "deferred")
+    run.task_reaches("deferred", "deferred")
+    run.task_reaches("rescheduled", "up_for_reschedule")
+
+    assert dt not in world.stand.published()
+
+    world.command("release", dt, dt, "anna")
+
+    assert run.ends() == "success"
+    assert world.stand.published()[dt] == (1, 1)
+
+
+def make_fourteen_days(events: Path) -> None:
+    subprocess.run(
+        [sys.executable, str(ROOT / "gen_events.py")], env={**os.environ, "BACKFILL_EVENTS": str(events)}, check=True
+    )

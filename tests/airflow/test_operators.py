@@ -1,0 +1,461 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_stand import Run, Stand, context_of
+from backfill_airflow.compat import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    AirflowTaskTerminated,
+    Asset,
+)
+from backfill_airflow.operators import (
+    AmendPartitionOperator,
+    ClaimRangeOperator,
+    FindLateOperator,
+    PlanRangeOperator,
+    ReleaseRangeOperator,
+    ReleaseStaleClaimsOperator,
+    ReplacePartitionOperator,
+    RollupOperator,
+    SealRangeOperator,
+)
+from backfill_core import DateRange
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = "2024-05-01"
+RUN = Run()
+OWN = "daily/scheduled__2024-05-02T00:00:00+00:00"
+
+
+def days(first: str, last: str | None = None) -> DateRange:
+    return DateRange.parse(first, last or first)
+
+
+def replace(context: Any = None, **options: Any) -> Any:
+    return ReplacePartitionOperator(task_id="replace", **options).execute(context or context_of(RUN))
+
+
+def claim(stand: Stand, dates: DateRange, owner: str) -> None:
+    with stand.backfill() as backfill:
+        backfill.claim(dates, owner)
+
+
+# Replace
+
+
+def test_a_partition_is_replaced_in_the_runs_own_name_and_the_receipt_says_so(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1, "b": 2})
+
+    receipt = replace()
+
+    assert receipt == {"owner": OWN, "done": [DAY], "skipped": [], "orders": 2, "amount": 3}
+    assert stand.published() == {DAY: (2, 3)}
+    assert stand.holders() == {}
+
+
+def test_a_rerun_replaces_and_does_not_add(stand: Stand) -> None:
+    for orders, expected in [
+        ({"a": 1, "b": 2}, (2, 3)),
+        ({"a": 1, "b": 2, "c": 4}, (3, 7)),
+        ({"a": 1, "c": 4}, (2, 5)),
+    ]:
+        stand.write(DAY, orders)
+        replace()
+        replace()
+
+        assert stand.published() == {DAY: expected}
+
+
+def test_a_given_date_goes_before_the_interval(stand: Stand) -> None:
+    stand.write("2024-05-09", {"d": 10})
+
+    replace(date="2024-05-09")
+
+    assert stand.published() == {"2024-05-09": (1, 10)}
+
+
+def test_an_empty_interval_fails_for_good_and_names_it(stand: Stand) -> None:
+    run = Run(data_interval_end=Run().data_interval_start)
+
+    with pytest.raises(AirflowFailException, match=r"empty, 2024-05-01T00:00:00\+00:00 to 2024-05-01T00:00:00\+00:00"):
+        replace(context_of(run))
+
+
+def test_each_outlet_gets_an_event_with_its_partition(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1, "b": 2})
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+
+    replace(context, outlets=[asset])
+
+    assert context["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 3}
+
+
+@pytest.mark.parametrize(
+    ("on_claimed", "verdict"),
+    [("retry", AirflowException), ("skip", AirflowSkipException), ("fail", AirflowFailException)],
+)
+def test_a_claimed_date_is_left_alone_and_its_holder_is_named(
+    stand: Stand, on_claimed: str, verdict: type[Exception]
+) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+    context = context_of(RUN)
+
+    with pytest.raises(verdict, match="2024-05-01 claimed_by:anna") as raised:
+        replace(context, on_claimed=on_claimed)
+
+    assert type(raised.value) is verdict
+    assert context["ti"].xcoms["return_value"]["skipped"] == [[DAY, "claimed_by:anna"]]
+    assert stand.published() == {}
+    assert stand.holders() == {DAY: "anna"}
+
+
+def test_a_retry_passes_its_own_claim_that_a_killed_try_left(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), OWN)
+
+    replace()
+
+    assert stand.published() == {DAY: (1, 1)}
+    assert stand.holders() == {}
+
+
+def test_a_run_in_a_persons_name_passes_her_reservation_and_leaves_it(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+
+    receipt = replace(context_of(Run(conf={"owner": "anna"})))
+
+    assert receipt["owner"] == "anna"
+    assert stand.published() == {DAY: (1, 1)}
+    assert stand.holders() == {DAY: "anna"}
+
+
+@pytest.mark.parametrize("owner", [None, "", "  "])
+def test_a_blank_owner_in_the_form_is_the_runs_own(stand: Stand, owner: str | None) -> None:
+    stand.write(DAY, {"a": 1})
+
+    assert replace(context_of(Run(conf={"owner": owner})))["owner"] == OWN
+
+
+def test_an_owner_that_is_no_text_fails_for_good(stand: Stand) -> None:
+    with pytest.raises(AirflowFailException, match="owner in the run's conf is not text: 7"):
+        replace(context_of(Run(conf={"owner": 7})))
+
+
+def test_a_run_in_a_persons_name_frees_what_was_free_before(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+
+    replace(context_of(Run(conf={"owner": "anna"})))
+
+    assert stand.holders() == {}
+
+
+def test_a_claim_is_given_back_when_the_run_fails(stand: Stand) -> None:
+    path = stand.write(DAY, {"a": 1})
+    path.write_text(path.read_text() + '{"order_id": "b"')
+
+    with pytest.raises(AirflowFailException, match=rf"{path}:2: "):
+        replace()
+
+    assert stand.published() == {}
+    assert stand.holders() == {}
+
+
+def test_a_kept_claim_stays_for_the_teardown(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+
+    replace(keep_claim=True)
+
+    assert stand.holders() == {DAY: OWN}
+
+
+def test_a_sealed_date_is_skipped_with_its_reason(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, {"a": 1, "b": 2})
+    context = context_of(RUN)
+
+    with pytest.raises(AirflowSkipException, match="2024-05-01 is sealed"):
+        replace(context)
+
+    assert context["ti"].xcoms["return_value"]["skipped"] == [[DAY, "sealed"]]
+    assert stand.published() == {DAY: (1, 1)}
+
+
+def test_a_sealed_date_can_be_a_failure(stand: Stand) -> None:
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+
+    with pytest.raises(AirflowFailException, match="2024-05-01 is sealed"):
+        replace(on_sealed="fail")
+
+
+def test_a_sealed_date_can_be_corrected_once_for_each_time_its_source_moves(stand: Stand) -> None:
+    stand.write(DAY, {"x": 50, "y": 30, "z": 20})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, {"x": 50, "y": 30, "z": 20, "w": 7})
+
+    for _ in range(3):
+        replace(on_sealed="amend", amend_reason="late")
+
+    with stand.backfill() as backfill:
+        statement = backfill.statement(days(DAY))
+    assert statement["partitions"][0]["corrections"] == 1
+    assert (statement["amount_published"], statement["amount_corrected"]) == (100, 107)
+
+
+@pytest.mark.parametrize(
+    ("on_no_data", "verdict"),
+    [("skip", AirflowSkipException), ("fail", AirflowFailException), ("retry", AirflowException)],
+)
+def test_a_missing_source_keeps_what_was_published(stand: Stand, on_no_data: str, verdict: type[Exception]) -> None:
+    stand.write(DAY, {"a": 1, "b": 1, "c": 1})
+    replace()
+    (stand.events / f"dt={DAY}.jsonl").unlink()
+
+    with pytest.raises(verdict, match="no_data") as raised:
+        replace(on_no_data=on_no_data)
+
+    assert type(raised.value) is verdict
+    assert stand.published() == {DAY: (3, 3)}
+
+
+def test_a_partition_that_would_become_empty_is_refused(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1, "b": 1, "c": 1})
+    replace()
+    stand.write(DAY, {})
+
+    with pytest.raises(AirflowFailException, match="holds no orders, but 3 are published"):
+        replace()
+
+    assert stand.published() == {DAY: (3, 3)}
+    assert stand.holders() == {}
+
+
+def test_a_partition_may_become_empty_where_that_is_allowed(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    replace()
+    stand.write(DAY, {})
+
+    replace(on_empty="allow")
+
+    assert stand.published() == {DAY: (0, 0)}
+
+
+def test_a_first_partition_may_be_empty(stand: Stand) -> None:
+    stand.write(DAY, {})
+
+    replace()
+
+    assert stand.published() == {DAY: (0, 0)}
+
+
+def test_a_task_that_airflow_ends_stops_and_gives_its_claim_back(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    task = ReplacePartitionOperator(task_id="replace")
+    task.on_kill()
+
+    with pytest.raises(AirflowTaskTerminated, match="2024-05-01 is as it was"):
+        task.execute(context_of(RUN))
+
+    assert stand.published() == {}
+    assert stand.holders() == {}
+
+
+def test_a_store_that_is_not_there_fails_for_good(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", stand.connection().replace("state.db", "other.db"))
+
+    with pytest.raises(AirflowFailException, match=r"no state store at .*other\.db"):
+        replace()
+
+
+def test_a_folder_that_is_not_there_is_tried_again(stand: Stand) -> None:
+    stand.events.rmdir()
+
+    with pytest.raises(AirflowException, match="can't be read") as raised:
+        replace()
+
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+@pytest.mark.parametrize("option", ["on_claimed", "on_sealed", "on_no_data", "on_empty"])
+def test_an_option_that_means_nothing_is_refused_when_the_dag_is_parsed(option: str) -> None:
+    with pytest.raises(ValueError, match=rf"{option} is 'wait'; it is one of "):
+        replace(**{option: "wait"})
+
+
+def test_the_store_may_be_in_postgresql(postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand(tmp_path, postgres.new_store())
+    monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", stand.connection())
+    stand.write(DAY, {"a": 1, "b": 2})
+    claim(stand, days(DAY), "anna")
+
+    with pytest.raises(AirflowException, match="2024-05-01 claimed_by:anna"):
+        replace()
+    replace(context_of(Run(conf={"owner": "anna"})))
+    RollupOperator(task_id="rollup").execute(context_of(RUN))
+
+    assert stand.published() == {DAY: (2, 3)}
+    assert stand.holders() == {DAY: "anna"}
+    assert stand.totals() == (2, 3)
+
+
+# Ranges
+
+
+def test_a_plan_says_what_would_happen_and_writes_nothing(stand: Stand) -> None:
+    stand.write("2024-02-28", {"a": 1})
+    stand.write("2024-03-01", {"b": 2})
+
+    plan = PlanRangeOperator(task_id="plan", start="2024-02-28", end="2024-03-01").execute(context_of(RUN))
+
+    assert [(row["dt"], row["action"], row["reason"]) for row in plan] == [
+        ("2024-02-28", "change", "new"),
+        ("2024-02-29", "skipped", "no_data"),
+        ("2024-03-01", "change", "new"),
+    ]
+    assert stand.published() == {}
+
+
+def test_a_range_that_ends_before_it_starts_fails_and_writes_nothing(stand: Stand) -> None:
+    with pytest.raises(AirflowFailException, match="ends before it starts"):
+        ClaimRangeOperator(task_id="claim", start="2024-05-02", end=DAY).execute(context_of(RUN))
+
+    assert stand.holders() == {}
+
+
+def test_a_range_is_claimed_and_released_by_what_the_claim_took(stand: Stand) -> None:
+    receipt = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-03").execute(context_of(RUN))
+
+    assert receipt["claimed"] == receipt["to_release"] == [DAY, "2024-05-02", "2024-05-03"]
+    assert set(stand.holders().values()) == {OWN}
+
+    released = ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN))
+
+    assert released == {"owner": OWN, "released": [DAY, "2024-05-02", "2024-05-03"]}
+    assert stand.holders() == {}
+
+
+def test_a_range_is_claimed_whole_or_not_at_all(stand: Stand) -> None:
+    claim(stand, days("2024-05-04", "2024-05-05"), "A")
+
+    with pytest.raises(AirflowException, match="2024-05-04 claimed_by:A, 2024-05-05 claimed_by:A; nothing was written"):
+        ClaimRangeOperator(task_id="claim", start="2024-05-03", end="2024-05-07").execute(context_of(RUN))
+
+    assert stand.holders() == {"2024-05-04": "A", "2024-05-05": "A"}
+
+
+def test_the_teardown_leaves_a_persons_reservation_alone(stand: Stand) -> None:
+    claim(stand, days(DAY, "2024-05-02"), "anna")
+    context = context_of(Run(conf={"owner": "anna"}))
+
+    receipt = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-04").execute(context)
+    ReleaseRangeOperator(task_id="release", claim=receipt).execute(context)
+
+    assert receipt["to_release"] == ["2024-05-03", "2024-05-04"]
+    assert stand.holders() == {DAY: "anna", "2024-05-02": "anna"}
+
+
+def test_a_teardown_without_a_receipt_frees_nothing(stand: Stand) -> None:
+    claim(stand, days(DAY), OWN)
+    release = ReleaseRangeOperator(task_id="release", claim={"owner": OWN, "to_release": [DAY]})
+    release.claim = None  # as Airflow renders the XCom of a task that pushed none
+
+    assert release.execute(context_of(RUN)) == {"owner": OWN, "released": []}
+    assert stand.holders() == {DAY: OWN}
+
+
+def test_a_release_by_name_frees_only_that_name(stand: Stand) -> None:
+    claim(stand, days(DAY), "B")
+
+    receipts = [
+        ReleaseRangeOperator(task_id="release", start=DAY, claim_as=name).execute(context_of(RUN))
+        for name in ("A", "B", "B")
+    ]
+
+    assert [receipt["released"] for receipt in receipts] == [[], [DAY], []]
+
+
+def test_the_rollup_is_derived_from_all_that_is_published(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1, "b": 2})
+    stand.write("2024-05-09", {"d": 10})
+    replace()
+    replace(date="2024-05-09")
+
+    receipts = [RollupOperator(task_id="rollup").execute(context_of(RUN)) for _ in range(2)]
+
+    assert receipts == [{"mode": "derive", "order_total": 3, "amount_total": 13}] * 2
+
+
+# Corrections
+
+
+def test_a_correction_stands_beside_what_was_published(stand: Stand) -> None:
+    stand.write(DAY, {"x": 100})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, {"x": 100, "w": 7})
+
+    receipt = AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(context_of(RUN))
+
+    assert (receipt["amount_before"], receipt["amount_after"], receipt["reason"]) == (100, 107, "late")
+    assert stand.published() == {DAY: (1, 100)}
+
+
+@pytest.mark.parametrize(("reason", "complaint"), [("", "reason is empty"), ("late", "not sealed")])
+def test_a_correction_without_a_reason_or_a_seal_fails_for_good(stand: Stand, reason: str, complaint: str) -> None:
+    stand.write(DAY, {"x": 100})
+
+    with pytest.raises(AirflowFailException, match=complaint):
+        AmendPartitionOperator(task_id="amend", date=DAY, reason=reason).execute(context_of(RUN))
+
+
+def test_what_came_late_is_found_until_it_is_corrected(stand: Stand) -> None:
+    stand.write(DAY, {"x": 100})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, {"x": 100, "w": 7})
+
+    found = FindLateOperator(task_id="find").execute(context_of(RUN))
+    AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(context_of(RUN))
+
+    assert [(late["dt"], late["orders_difference"], late["amount_difference"]) for late in found] == [(DAY, 1, 7)]
+    assert FindLateOperator(task_id="find").execute(context_of(RUN)) == []
+
+
+# Stale claims
+
+
+@pytest.mark.parametrize(
+    ("owner", "state", "freed"),
+    [
+        (OWN, "failed", True),
+        (OWN, "success", True),
+        (OWN, None, True),
+        (OWN, "running", False),
+        (OWN, "queued", False),
+        ("daily/nightly-7", "failed", True),
+        ("daily/nightly-7", None, False),
+        ("anna", None, False),
+        ("sales/anna", None, False),
+    ],
+)
+def test_only_a_claim_whose_run_has_ended_or_is_gone_is_freed(
+    stand: Stand, owner: str, state: str | None, freed: bool
+) -> None:
+    claim(stand, days(DAY), owner)
+    dag_id, _, run_id = owner.partition("/")
+    runs = {(dag_id, run_id): state} if state else {}
+
+    receipt = ReleaseStaleClaimsOperator(task_id="release").execute(context_of(RUN, runs))
+
+    assert stand.holders() == ({} if freed else {DAY: owner})
+    assert receipt["released" if freed else "kept"] == [[DAY, owner]]
