@@ -14,7 +14,7 @@ import sys  # noqa: E402
 from threading import Event  # noqa: E402
 from typing import TYPE_CHECKING, Any, NoReturn  # noqa: E402
 
-from clickstream import guards, verbs  # noqa: E402
+from clickstream import guards, verbs, warehouse_verbs  # noqa: E402
 from clickstream.broker import Broker  # noqa: E402
 from clickstream.errors import FAULTS_FOUND, INTERRUPTED, ClickstreamError, RefusedError, UsageError  # noqa: E402
 from clickstream.report import chain_report, check_report  # noqa: E402
@@ -101,6 +101,7 @@ def _parser() -> Parser:
     verb("clear", "delete the topics with all they hold, and make them again").add_argument(
         "--yes", action="store_true", help="yes, delete everything"
     )
+    warehouse_verbs.add_to(verb)
     return parser
 
 
@@ -120,6 +121,8 @@ def _tell(moment: str) -> None:
 
 
 def _run(options: argparse.Namespace) -> Mapping[str, Any]:
+    if options.verb in warehouse_verbs.VERBS:
+        return warehouse_verbs.run(options)
     stand = _stand(options)
     match options.verb:
         case "backfill":
