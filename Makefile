@@ -4,8 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 AIRFLOW3 := .venv-airflow3/bin
 AIRFLOW2 := .venv-airflow2/bin
+STAND := .venv-stand/bin
 
-.PHONY: lab airflow test lint unit test-airflow faults bench benchmark-airflow clickstream-test kafka lock clean
+.PHONY: lab test lint unit test-airflow test-stand test-superset faults bench benchmark-airflow
+.PHONY: airflow kafka stand clickstream-test lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -13,7 +15,8 @@ lab:  ## every file of the lab, in $$BACKFILL_HOME
 airflow: .venv-airflow3/.ready  ## Airflow 3 with the DAGs, on this machine; Ctrl-C ends it
 	@$(AIRFLOW3)/python tools/airflow_native.py
 
-test: lint unit test-airflow  ## everything that CI runs
+test: lint  ## everything that CI runs; the suites side by side, as each waits for its servers most of the time
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit test-airflow test-stand
 
 lint: .venv/.ready .venv-airflow3/.ready
 	@$(BIN)/ruff check --quiet .
@@ -24,7 +27,7 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
-	@$(BIN)/pytest -q
+	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/faults tests/clickstream
 
 clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
 	@$(BIN)/pytest -q tests/clickstream
@@ -64,6 +67,25 @@ benchmark-airflow: .venv-airflow3/.ready  ## what one more partition costs, abou
 .venv-airflow2/.ready: requirements/airflow2.txt
 	@$(PYTHON) -m venv .venv-airflow2
 	@$(AIRFLOW2)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/airflow2.txt
+	@touch $@
+
+stand: .venv-stand/.ready  ## Kafka, the warehouse and Airflow on this machine: one whole loop, then yours; Ctrl-C ends it
+	@$(STAND)/python tools/stand_native.py
+
+test-superset: .venv-stand/.ready .venv-superset/.ready  ## the dashboards on a Superset of its own; not in `make test`
+	@$(STAND)/pytest -q tests/superset
+
+test-stand: .venv-stand/.ready  ## the warehouse, the load and the whole loop
+	@$(STAND)/pytest -q tests/stand
+
+.venv-stand/.ready: requirements/stand.txt
+	@$(PYTHON) -m venv .venv-stand
+	@$(STAND)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/stand.txt
+	@touch $@
+
+.venv-superset/.ready: requirements/superset.txt
+	@$(PYTHON) -m venv .venv-superset
+	@.venv-superset/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/superset.txt
 	@touch $@
 
 lock: .venv/.ready  ## lock the requirements again, with hashes

@@ -1,0 +1,239 @@
+"""The teaching stand's tasks: where the clickstream, which knows nothing of Airflow, meets the library's rules.
+
+The marts' days are partitions like any other. They have a store of their own, named by the connection `backfill_marts`,
+in which a date's `orders` are the day's events and its `amount` the day's visits: what was published of that day. The
+claim of a date covers the day in all marts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from contextlib import contextmanager
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from backfill_airflow.claims import taking
+from backfill_airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
+from backfill_airflow.hook import BackfillHook
+from backfill_airflow.owner import owner_of
+from backfill_airflow.verdict import airflow_verdict
+from backfill_core import Backfill, DateRange, EventFolder, Tally, create_store, open_store
+from backfill_core.events import Counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from backfill_airflow.compat import Context
+    from clickstream.broker import Broker
+    from clickstream.etl import Etl
+
+MARTS_CONN_ID = "backfill_marts"
+PIPELINE = "etl_pipeline"
+
+_log = logging.getLogger(__name__)
+
+
+class MartDays(EventFolder):
+    """The days of the warehouse's events as a source of partitions: (events, visits) a day."""
+
+    def __init__(self, etl: Etl) -> None:
+        super().__init__("dds.event", workers=1)
+        self._etl = etl
+
+    def file(self, dt: str) -> str:
+        """Return what to call the day in a sentence."""
+        return f"{self.path} of {dt}"
+
+    def check(self) -> None:
+        """Do nothing: a warehouse that can't be reached says so itself."""
+
+    def fingerprint(self, dt: str) -> Any:
+        """Return what changes with the day's events."""
+        return self._etl.facts(date.fromisoformat(dt)).fingerprint
+
+    def count(self, dt: str, stop: Callable[[], bool] | None = None) -> Counted:  # noqa: ARG002  one query
+        """Count the day's events and visits. A day without events is a partition of none, not a missing one."""
+        facts = self._etl.facts(date.fromisoformat(dt))
+        return Counted(Tally(facts.events, facts.visits), facts.fingerprint)
+
+
+# The load, one function a task of etl_pipeline
+
+
+def precheck() -> dict[str, Any]:
+    """Make what is missing, and see whether there is a whole history to load."""
+    create_store(BackfillHook(MARTS_CONN_ID).settings().db)
+    with _etl() as etl:
+        return dict(etl.precheck(_broker()))
+
+
+def load_stg() -> dict[str, int]:
+    """Take in what Kafka has committed since."""
+    with _etl() as etl:
+        return etl.load_stg(_broker())
+
+
+def load_ods(params: Any = None) -> dict[str, dict[str, int]]:
+    """Type it. A full refresh begins here, from all that STG holds."""
+    with _etl() as etl:
+        if params["full_refresh"]:
+            etl.empty("ods", "dds")
+        return etl.load_ods()
+
+
+def load_dds() -> dict[str, int]:
+    """Put clicks and events together."""
+    with _etl() as etl:
+        return etl.load_dds()
+
+
+def check_integrity() -> dict[str, int]:
+    """Count what can't be paired; fail if anything was lost."""
+    with _etl() as etl:
+        return etl.check_integrity()
+
+
+def days_due(params: Any = None) -> list[str]:
+    """Find the days whose marts are no longer made of the events there are."""
+    with _etl() as etl:
+        return etl.days_due(every=params["full_refresh"])
+
+
+def rebuild_day(day: str, **context: Any) -> dict[str, Any]:
+    """Replace a day in all marts, in the name of this run: skipped if claimed by another, corrected beside if sealed.
+
+    The day is built beside the marts first. What the store then says decides: it looks for a seal and a claim in the
+    transaction that records the day's new sums, and only a day that it recorded is swapped in.
+    """
+    dates, owner = DateRange.parse(day, day), owner_of(context)  # type: ignore[arg-type]
+    with _etl() as etl, _marts(etl) as backfill, taking(backfill, dates, owner):
+        reason = _reason_to_skip(backfill, dates, owner.name)
+        if reason is None:
+            etl.stage_day(date.fromisoformat(day))
+            try:
+                receipt = backfill.run(dates, owner.name)
+                if receipt["done"]:
+                    etl.swap_day(date.fromisoformat(day))
+                    return dict(receipt)
+            finally:
+                etl.drop_day(date.fromisoformat(day))
+            [[_, reason]] = receipt["skipped"]
+        if reason == "sealed" and backfill.late(dates)["late"]:
+            return dict(backfill.amend(dates.first, f"late events, found by {context['run_id']}"))
+        sentence = f"{day} is left alone: {reason}. The marts say what they said"
+        _log.warning(sentence)
+        raise AirflowSkipException(sentence)
+
+
+def validate() -> dict[str, Any]:
+    """Compare the marts with the events, but for the days that somebody holds or has sealed."""
+    with _etl() as etl, _marts(etl) as backfill:
+        left_alone = [
+            day for day in etl.days_due() if _reason_to_skip(backfill, DateRange.parse(day, day), PIPELINE) is not None
+        ]
+        return {**etl.validate(left_alone=left_alone), "left_alone": left_alone}
+
+
+def _reason_to_skip(backfill: Backfill, dates: DateRange, owner: str) -> str | None:
+    [status] = backfill.status(dates)["partitions"]
+    if status["sealed"]:
+        return "sealed"
+    holder = status["claimed_by"]
+    return None if holder in (None, owner) else f"claimed_by:{holder}"
+
+
+# The generator, one function a verb of generator_control
+
+
+def generate(verb: str, params: Any = None, **context: Any) -> dict[str, Any]:
+    """Do one of the generator's verbs, unless etl_pipeline is at work."""
+    from clickstream import verbs
+    from clickstream.guards import clickhouse_staging
+
+    dag_run, ti = context["dag_run"], context["ti"]
+    stand = verbs.Stand(_broker(), pipeline_at_rest(ti), clickhouse_staging(_warehouse_url()))
+    with _verdict():
+        if verb == "check":
+            answer: Any = verbs.check(stand)
+            if answer["faults"]:
+                raise AirflowFailException(f"The topics aren't what the manifest says: {answer['faults']}")
+        elif verb == "next-day":
+            answer = verbs.next_day(
+                stand, expected_t_end=params["expected_t_end"] or None, asked_at=dag_run.run_after.timestamp()
+            )
+        elif verb == "import":
+            answer = verbs.import_artifact(stand, params["artifact"])
+        else:
+            answer = verbs.backfill(
+                stand,
+                t0=params["t0"],
+                days=params["days"],
+                visits_a_day=params["visits_a_day"],
+                seed=params["seed"],
+            )
+    return dict(answer)
+
+
+def pipeline_at_rest(ti: Any) -> Callable[[], str | None]:
+    """Return the generator's guard: it asks Airflow, through the Task SDK, whether etl_pipeline is paused and idle."""
+
+    def busy() -> str | None:
+        if not ti.get_dag(PIPELINE).is_paused:
+            return f"{PIPELINE} is not paused"
+        runs = ti.get_dr_count(dag_id=PIPELINE, states=["queued", "running"])
+        return f"{PIPELINE} is paused, but {runs} of its runs have not ended" if runs else None
+
+    return busy
+
+
+def say_why(context: Context) -> None:
+    """Make the sentence of a failure the last line of its log, behind the traceback and all that Airflow says."""
+    atexit.register(_log.error, "%s", context.get("exception"))
+
+
+# Where things are
+
+
+def _broker() -> Broker:
+    from clickstream.broker import Broker
+
+    return Broker(
+        os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or "127.0.0.1:9092", os.environ.get("CLICKSTREAM_PREFIX", "")
+    )
+
+
+def _warehouse_url() -> str:
+    from clickstream.warehouse import DEFAULT_URL
+
+    return os.environ.get("CLICKHOUSE_URL") or DEFAULT_URL
+
+
+@contextmanager
+def _etl() -> Iterator[Etl]:
+    from clickstream.etl import Etl
+    from clickstream.warehouse import Warehouse
+
+    with _verdict(), Warehouse.opened(_warehouse_url()) as warehouse:
+        yield Etl(warehouse)
+
+
+@contextmanager
+def _marts(etl: Etl) -> Iterator[Backfill]:
+    with airflow_verdict(), open_store(BackfillHook(MARTS_CONN_ID).settings().db) as store:
+        yield Backfill(store, MartDays(etl))
+
+
+@contextmanager
+def _verdict() -> Iterator[None]:
+    """Turn the clickstream's errors into Airflow's: a refusal isn't tried again, it needs a person."""
+    from clickstream.errors import ClickstreamError, RefusedError, UsageError
+    from clickstream.etl import LoadError
+
+    try:
+        yield
+    except (RefusedError, UsageError, LoadError) as error:
+        raise AirflowFailException(str(error)) from None
+    except ClickstreamError as error:
+        raise AirflowException(str(error)) from None
