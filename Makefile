@@ -6,7 +6,7 @@ AIRFLOW3 := .venv-airflow3/bin
 AIRFLOW2 := .venv-airflow2/bin
 STAND := .venv-stand/bin
 
-.PHONY: lab test lint unit test-airflow test-stand test-superset faults bench benchmark-airflow
+.PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench benchmark-airflow
 .PHONY: airflow kafka stand clickstream-test lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
@@ -15,8 +15,11 @@ lab:  ## every file of the lab, in $$BACKFILL_HOME
 airflow: .venv-airflow3/.ready  ## Airflow 3 with the DAGs, on this machine; Ctrl-C ends it
 	@$(AIRFLOW3)/python tools/airflow_native.py
 
-test: lint  ## everything that CI runs; the suites side by side, as each waits for its servers most of the time
+test: packages lint  ## everything that CI runs; the suites side by side, as each waits for its servers most of the time
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit test-airflow test-stand
+
+packages:
+	@tools/system_packages
 
 lint: .venv/.ready .venv-airflow3/.ready
 	@$(BIN)/ruff check --quiet .
