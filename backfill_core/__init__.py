@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from backfill_core.backfill import Backfill as Backfill
+    from backfill_core.counting.facts import Tally as Tally
     from backfill_core.errors import BackfillError as BackfillError
     from backfill_core.errors import NoStoreError as NoStoreError
     from backfill_core.errors import NotSealedError as NotSealedError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from backfill_core.errors import StoreError as StoreError
     from backfill_core.errors import UsageError as UsageError
     from backfill_core.events import EventFolder as EventFolder
-    from backfill_core.events import Tally as Tally
     from backfill_core.partition import DateRange as DateRange
     from backfill_core.partition import parse_date as parse_date
     from backfill_core.settings import Settings as Settings
@@ -41,7 +41,7 @@ _HOME = {
     "Settings": "settings",
     "SourceError": "errors",
     "StoreError": "errors",
-    "Tally": "events",
+    "Tally": "counting.facts",
     "UsageError": "errors",
     "create_store": "store",
     "open_store": "store",

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from backfill_core import answers
     from backfill_core.counting.ahead import Ahead
-    from backfill_core.events import EventFolder, Tally
+    from backfill_core.counting.facts import Tally
+    from backfill_core.events import EventFolder
     from backfill_core.store import Store
     from backfill_core.store.tables import Sum, Tables
 
@@ -61,7 +62,7 @@ class Backfill:
             SourceError: the events folder can't be read; nothing was done.
             BackfillError: any of these has in `so_far` the answer up to there.
         """
-        from backfill_core.events import Stopped
+        from backfill_core.counting.facts import Stopped
 
         check_text("owner", owner)
         self._source.check()

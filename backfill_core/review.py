@@ -12,7 +12,8 @@ from backfill_core.partition import DateRange
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from backfill_core import answers
-    from backfill_core.events import Counted, EventFolder
+    from backfill_core.counting.facts import Counted
+    from backfill_core.events import EventFolder
     from backfill_core.store import Store
     from backfill_core.store.tables import Sum, Tables
 

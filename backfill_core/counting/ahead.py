@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections import deque, namedtuple
 
-from backfill_core.events import MUCH, SMALL, Fingerprint, Stopped
+from backfill_core.counting.facts import MUCH, SMALL, Fingerprint, Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from backfill_core.counting.facts import Counted
     from backfill_core.counting.spans import Part
     from backfill_core.counting.workers import Question, Workers
-    from backfill_core.events import Counted, EventFolder
+    from backfill_core.events import EventFolder
 
 PARTITIONS = 64
 """How many partitions are looked at ahead: those whose files are not small are asked of the workers."""

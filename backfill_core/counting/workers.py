@@ -15,8 +15,8 @@ import sys
 from collections import deque
 from contextlib import suppress
 
+from backfill_core.counting.facts import Fingerprint, Stopped
 from backfill_core.counting.spans import FileChanged, Part, count_span, load_engine
-from backfill_core.events import Fingerprint, Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

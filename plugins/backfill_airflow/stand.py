@@ -20,7 +20,7 @@ from backfill_airflow.hook import BackfillHook
 from backfill_airflow.owner import owner_of
 from backfill_airflow.verdict import airflow_verdict
 from backfill_core import Backfill, DateRange, EventFolder, Tally, create_store, open_store
-from backfill_core.events import Counted
+from backfill_core.counting.facts import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from backfill_core import Backfill, DateRange, EventFolder, NotSealedError, Part
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from backfill_core.events import Counted, Fingerprint
+    from backfill_core.counting.facts import Counted, Fingerprint
     from backfill_core.store import Store
     from tests.core.sources import Source
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core import EventFolder, PartitionError
+from backfill_core.counting.facts import Fingerprint
 from backfill_core.counting.pattern import PatternEngine
 from backfill_core.counting.pieces import BOM, MAX_LINE, LineTooLongError, Piece, open_file, pieces
 from backfill_core.counting.spans import count_span, count_strictly
 from backfill_core.counting.vectors import VectorEngine
-from backfill_core.events import Fingerprint
 from tests.core.hostile import DT, compact, disagreement, some_lines, usual_line, verdicts
 from tests.core.sources import order
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core import EventFolder, PartitionError, SourceError
+from backfill_core.counting.facts import Stopped
 from backfill_core.counting.pattern import PatternEngine
 from backfill_core.counting.pieces import MAX_LINE
-from backfill_core.events import Stopped
 from tests.core.sources import Source, order
 
 if TYPE_CHECKING:

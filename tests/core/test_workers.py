@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_core import DateRange, EventFolder, create_store
+from backfill_core.counting.facts import MUCH, SMALL, Fingerprint
 from backfill_core.counting.spans import load_engine
 from backfill_core.counting.workers import Question, Workers
-from backfill_core.events import MUCH, SMALL, Fingerprint
 from tests.core.sources import order
 
 if TYPE_CHECKING:

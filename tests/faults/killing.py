@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
     from multiprocessing.context import ForkServerProcess
 
-    from backfill_core.events import Counted
+    from backfill_core.counting.facts import Counted
 
 
 def start(work: Callable[..., Any], *arguments: Any) -> ForkServerProcess:
