@@ -7,8 +7,13 @@ The commands, answers and codes are in docs/runner.md.
 import os
 import sys
 
-from backfill_core.contract import main
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # Python leaves it out if it is told to be safe
 
 if __name__ == "__main__":
-    # All is printed and closed by now. Python's own way out would take a tenth of the time of a short command.
+    try:
+        from backfill_core.contract import main
+    except KeyboardInterrupt:  # from here on signals are heard; see main
+        print('{"error": "interrupted before anything was done"}')
+        sys.exit(130)
+    # All is printed and closed by then. Python's own way out would take a tenth of the time of a short command.
     os._exit(main(sys.argv[1:]))

@@ -50,10 +50,8 @@ def main(arguments: list[str]) -> int:
             1,
         )
     if stop.signal is not None:
-        answer, code = (
-            {**answer, "error": f"interrupted by {stop.signal}; what is listed was done"},
-            INTERRUPTED,
-        )
+        told = f"interrupted by {stop.signal}; {answer.get('error', 'what is listed was done')}"
+        answer, code = {**answer, "error": told}, INTERRUPTED
     return code if _print(answer) else 1
 
 
@@ -89,7 +87,8 @@ def _carry_out(arguments: list[str], stop: Stop) -> Answer:
 
     command, values = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command not in COMMANDS:
-        raise UsageError(f"unknown command {command!r}; the commands are {', '.join(COMMANDS)}")
+        known = ", ".join(" ".join((name, *takes)) for name, takes in COMMANDS.items())
+        raise UsageError(f"unknown command {command!r}; the commands are {known}")
     names = COMMANDS[command]
     if len(values) != len(names):
         raise UsageError(f"{command} takes {len(names)} arguments, not {len(values)}: {' '.join((command, *names))}")
@@ -153,6 +152,9 @@ def _print(answer: Answer) -> bool:
 
     if "error" in answer:
         _tell(answer["error"])
+    if sys.stdout is None:
+        _tell("the answer can't be printed: standard output is closed")
+        return False
     try:
         print(json.dumps(answer), flush=True)
     except OSError as error:

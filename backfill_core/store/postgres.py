@@ -25,7 +25,7 @@ try:
 except ImportError as missing:
     raise StoreError(
         f"a PostgreSQL store needs psycopg, and it can't be imported ({str(missing).splitlines()[0]}); install the"
-        " extra: pip install 'backfill-airflow[postgres]', or in a checkout pip install -r requirements/postgres.txt"
+        " extra, in a checkout: pip install '.[postgres]', or pip install -r requirements/postgres.txt"
     ) from None
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ CREATE = (
         dt TEXT NOT NULL, orders INTEGER NOT NULL, amount INTEGER NOT NULL, owner TEXT NOT NULL
     )
     """,
-    "CREATE TABLE IF NOT EXISTS rollup (metric TEXT PRIMARY KEY, value INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS claims (dt TEXT PRIMARY KEY, owner TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS seals (dt TEXT PRIMARY KEY)",
+    "CREATE TABLE IF NOT EXISTS rollup (metric TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS claims (dt TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS seals (dt TEXT NOT NULL PRIMARY KEY)",
     """
     CREATE TABLE IF NOT EXISTS corrections (
         dt TEXT NOT NULL, orders_before INTEGER NOT NULL, amount_before INTEGER NOT NULL,
@@ -40,13 +40,17 @@ SUM_OF_RANGE = f"{SUM_OF_ALL} WHERE dt BETWEEN :first AND :last"
 GUARD = "SELECT (SELECT COUNT(*) FROM seals WHERE dt = :dt), (SELECT owner FROM claims WHERE dt = :dt)"
 CLAIMS = "SELECT dt, owner FROM claims WHERE dt BETWEEN :first AND :last ORDER BY dt"
 INSERT_CLAIMS = """
-    INSERT INTO claims (dt, owner) SELECT key, :owner FROM json_each(:dts) WHERE true ON CONFLICT (dt) DO NOTHING
+    INSERT INTO claims (dt, owner) SELECT key, :owner FROM json_each(:dts)
+    WHERE NOT EXISTS (SELECT 1 FROM claims WHERE claims.dt = key)
 """
 DELETE_CLAIMS = "DELETE FROM claims WHERE dt BETWEEN :first AND :last AND owner = :owner"
 
 # seals
 SEALS = "SELECT dt FROM seals WHERE dt BETWEEN :first AND :last ORDER BY dt"
-INSERT_SEALS = "INSERT INTO seals (dt) SELECT key FROM json_each(:dts) WHERE key NOT IN (SELECT dt FROM seals)"
+INSERT_SEALS = """
+    INSERT INTO seals (dt) SELECT key FROM json_each(:dts)
+    WHERE NOT EXISTS (SELECT 1 FROM seals WHERE seals.dt = key)
+"""
 
 # corrections, oldest first
 CORRECTIONS = (
@@ -64,7 +68,8 @@ DELETE_ROLLUP = "DELETE FROM rollup WHERE metric IN ('order_total', 'amount_tota
 INSERT_ROLLUP = "INSERT INTO rollup (metric, value) VALUES ('order_total', :orders), ('amount_total', :amount)"
 
 # every date that any table names
-DATES = (
-    "SELECT dt FROM daily UNION SELECT dt FROM claims UNION SELECT dt FROM seals"
-    " UNION SELECT dt FROM corrections ORDER BY 1"
-)
+DATES = """
+    SELECT dt FROM (
+        SELECT dt FROM daily UNION SELECT dt FROM claims UNION SELECT dt FROM seals UNION SELECT dt FROM corrections
+    ) AS named WHERE dt IS NOT NULL ORDER BY dt
+"""

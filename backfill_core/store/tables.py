@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from backfill_core.errors import StoreError
 from backfill_core.store import sql
 
 TYPE_CHECKING = False
@@ -31,8 +32,16 @@ class Tables:
     # daily
 
     def published(self, dates: DateRange) -> Iterable[tuple[str, int, int, str]]:
-        """Return the rows (dt, orders, amount, owner) of the range, in date order."""
-        return self._execute(sql.PUBLISHED, _bounds(dates))
+        """Return the rows (dt, orders, amount, owner) of the range, in date order.
+
+        Raises:
+            StoreError: somebody else wrote what is no whole number there.
+        """
+        rows = list(self._execute(sql.PUBLISHED, _bounds(dates)))
+        for dt, orders, amount, _ in rows:
+            if type(orders) is not int or type(amount) is not int:
+                raise StoreError(f"daily holds no whole numbers for {dt}: {orders!r} and {amount!r}; run it again")
+        return rows
 
     def replace(self, dt: str, orders: int, amount: int, owner: str) -> None:
         """Put one row in the place of all that the partition had."""

@@ -256,3 +256,18 @@ def test_an_answer_that_cannot_be_written_is_no_reason_for_a_traceback(lab: Lab)
 def write_to_a_full_device() -> None:
     """Give the process a standard output on which every write fails."""
     os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+
+
+def test_an_answer_that_nobody_can_read_is_no_success(lab: Lab) -> None:
+    process = lab.start("rollup", before=partial(os.close, 1))
+
+    _, told = process.communicate()
+
+    assert process.returncode == 1
+    assert b"standard output is closed" in told
+
+
+def test_a_python_that_is_told_to_be_safe_finds_the_core_too(lab: Lab) -> None:
+    answer = lab("rollup", options=["-I"])
+
+    assert (answer.code, answer.err) == (0, "")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-from contextlib import closing
+import subprocess
+import time
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +14,6 @@ import pytest
 from .grader import PATIENCE, RUN_KEYS, days, wait_until
 
 if TYPE_CHECKING:
-    import subprocess
-
     from .conftest import InTheMiddle
     from .grader import Answer, Lab
 
@@ -122,3 +122,23 @@ def test_an_interrupted_run_names_what_failed_and_was_skipped_before(in_the_midd
     assert answer.json["skipped"] == [["2026-02-27", "claimed_by:bob"]]
     assert [dt for dt, _ in answer.json["failed"]] == ["2026-02-28"]
     assert answer.code == 130 or answer.json["done"] == in_the_middle.dates
+
+
+def test_a_run_that_waits_for_a_lock_ends_at_a_second_signal(lab: Lab) -> None:
+    dates = days("2026-02-01", 3)
+    for dt in dates:
+        lab.write(dt, 1)
+
+    with closing(sqlite3.connect(lab.db, isolation_level=None)) as operator:
+        operator.execute("BEGIN IMMEDIATE")
+        process = lab.start("run", dates[0], dates[-1], "alice")
+        started = time.monotonic()
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
+            assert time.monotonic() - started < PATIENCE, "the run hears no signal"
+        operator.execute("ROLLBACK")
+
+    assert process.returncode in (-signal.SIGINT, 130)
+    assert lab.daily == {}

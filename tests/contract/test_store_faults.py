@@ -351,3 +351,36 @@ def test_a_store_that_is_locked_is_waited_for(busy: Lab) -> None:
 
     assert answer.code == 4
     assert answer.json["denied"] == [[D, "carol"]]
+
+
+def test_a_seal_is_kept_whatever_else_is_in_the_table(lab: Lab) -> None:
+    with closing(sqlite3.connect(lab.db)) as connection, connection:
+        connection.execute("DROP TABLE seals")
+        connection.execute("CREATE TABLE seals (dt)")
+        connection.execute("INSERT INTO seals VALUES (NULL)")
+    lab.write(D, 1)
+
+    lab.ok("seal", D, D)
+
+    assert D in lab.seals
+    assert lab("run", D, D, "alice").json["skipped"] == [[D, "sealed"]]
+
+
+def test_a_store_in_a_folder_that_is_barred_is_not_called_missing(lab: Lab) -> None:
+    lab.db.parent.chmod(0)
+    try:
+        answer = lab("rollup", before=obey_file_modes)
+    finally:
+        lab.db.parent.chmod(0o755)
+
+    assert answer.code == 1
+    assert "Permission denied" in answer.json["error"]
+
+
+@pytest.mark.parametrize("db", ["none/../state.db", "deep/er/state.db", "a ? b # c %41/ü.db"])
+def test_init_and_the_other_commands_mean_the_same_file(bare_lab: Lab, db: str) -> None:
+    env = {"BACKFILL_DB": str(bare_lab.db.parent / db)}
+
+    bare_lab.ok("init", env=env)
+
+    assert bare_lab.ok("rollup", env=env)["order_total"] == 0

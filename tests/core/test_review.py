@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -232,3 +234,14 @@ def test_a_plan_with_a_bad_partition_is_no_success(backfill: Backfill, shell: Sh
 
     assert told.returncode == 1
     assert f"dt={FIRST}.jsonl:1: not a JSON object" in told.stdout
+
+
+def test_a_value_that_is_no_number_is_told_with_its_date(backfill: Backfill, shell: Shell, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
+        connection.execute("INSERT INTO daily VALUES (?, '7', 'many', 'somebody')", [FIRST])
+
+    told = shell("status")
+
+    assert told.returncode == 1
+    assert f"daily holds no whole numbers for {FIRST}" in told.stderr
+    assert "Traceback" not in told.stderr

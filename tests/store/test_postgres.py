@@ -137,7 +137,7 @@ def test_without_the_driver_a_sentence_names_the_extra(postgres_world: World) ->
     code, answer = postgres_world.finish(process)
 
     assert code == 1
-    assert "backfill-airflow[postgres]" in answer["error"]
+    assert "'.[postgres]'" in answer["error"]
     assert "requirements/postgres.txt" in answer["error"]
 
 
