@@ -16,7 +16,7 @@ airflow: .venv-airflow3/.ready  ## Airflow 3 with the DAGs, on this machine; Ctr
 	@$(AIRFLOW3)/python tools/airflow_native.py
 
 test: packages lint  ## everything that CI runs; the suites side by side, as each waits for its servers most of the time
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit test-airflow test-stand
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit test-airflow test-stand test-superset
 
 packages:
 	@tools/system_packages
@@ -75,7 +75,7 @@ benchmark-airflow: .venv-airflow3/.ready  ## what one more partition costs, abou
 stand: .venv-stand/.ready  ## Kafka, the warehouse and Airflow on this machine: one whole loop, then yours; Ctrl-C ends it
 	@$(STAND)/python tools/stand_native.py
 
-test-superset: .venv-stand/.ready .venv-superset/.ready  ## the dashboards on a Superset of its own; not in `make test`
+test-superset: .venv-stand/.ready .venv-superset/.ready  ## the dashboards, on a Superset of its own
 	@$(STAND)/pytest -q tests/superset
 
 test-stand: .venv-stand/.ready  ## the warehouse, the load and the whole loop
