@@ -6,7 +6,7 @@ AIRFLOW3 := .venv-airflow3/bin
 AIRFLOW2 := .venv-airflow2/bin
 STAND := .venv-stand/bin
 
-.PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench benchmark-airflow
+.PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
 .PHONY: airflow kafka stand clickstream-test lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
@@ -48,6 +48,9 @@ test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 w
 bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: half an hour, 8 GB of events in build/
 	@.venv-bench/bin/python -m benchmarks.bench
 
+bench-clickstream: .venv/.ready  ## a day generated and published, against the broker's own limit: a few minutes
+	@$(BIN)/python -m benchmarks.clickstream
+
 .venv/.ready: requirements/dev.txt requirements/clickstream.txt
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes $(^:%=-r %)
@@ -58,7 +61,7 @@ bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: h
 	@.venv-bench/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@touch $@
 
-benchmark-airflow: .venv-airflow3/.ready  ## what one more partition costs, about ten minutes
+bench-airflow: .venv-airflow3/.ready  ## what one more partition costs, about ten minutes
 	@$(AIRFLOW3)/python benchmarks/airflow.py
 
 .venv-airflow3/.ready: requirements/airflow3.txt pyproject.toml

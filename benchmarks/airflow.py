@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one more partition costs in Airflow: 60 days through daily_partitions, and through tasks that do nothing.
 
-    make benchmark-airflow
+    make bench-airflow
 
 Both DAGs have the same shape (two tasks, one asset) and run in the same Airflow, by turns, so that a slow moment of the
 machine meets both.
