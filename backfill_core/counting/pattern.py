@@ -91,8 +91,8 @@ def _pattern(space: str) -> re.Pattern[bytes]:
     order_id = rb'[^"\\\x00-\x1f]*'
     return re.compile(
         rb"(?m)^" + head + order_id + middle.replace(b"DATE", rb"[0-9-]{10}") + rb"("
-        rb"-[1-9][0-9]{0,17}(?=" + refund + rb"\r?$)|"  # up to 18 digits are within 64 bits
-        rb"-?(?:0|[1-9][0-9]{0,17})(?=" + paid + rb"\r?$)"
+        rb"-?(?:0|[1-9][0-9]{0,17})(?=" + paid + rb"\r?\n)|"  # up to 18 digits are within 64 bits; most are paid
+        rb"-[1-9][0-9]{0,17}(?=" + refund + rb"\r?\n)"
         rb").*\n"
     )
 
