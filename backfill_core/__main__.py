@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, TypeVar
 
 from backfill_core.backfill import Backfill
+from backfill_core.contract import put
 from backfill_core.errors import BackfillError, UsageError
 from backfill_core.events import EventFolder
 from backfill_core.partition import DateRange
@@ -42,11 +43,9 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    try:
-        print(json.dumps(answer, indent=2) if given.json else "\n".join(lines), flush=True)
-    except OSError as error:
-        print(f"{parser.prog}: the answer can't be printed: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
+    why_not = put(json.dumps(answer, indent=2) if given.json else "\n".join(lines))
+    if why_not is not None:
+        print(f"{parser.prog}: {why_not}", file=sys.stderr)
         return 1
     return 1 if answer.get("failed") else 0
 

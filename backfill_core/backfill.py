@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_core.counting.facts import fits_64_bits
 from backfill_core.errors import BackfillError, NotSealedError, PartitionError, StoreError
 from backfill_core.guard import reason_to_skip
 from backfill_core.partition import DateRange, check_text
@@ -241,7 +242,7 @@ class Backfill:
 
 
 def _storable(orders: int, amount: int) -> Sum:
-    if not all(-(2**63) <= total < 2**63 for total in (orders, amount)):
+    if not (fits_64_bits(orders) and fits_64_bits(amount)):
         raise StoreError(
             f"the totals, {orders} orders and an amount of {amount}, are beyond 64 bits; nothing was changed"
         )

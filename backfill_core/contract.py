@@ -152,16 +152,22 @@ def _print(answer: Answer) -> bool:
 
     if "error" in answer:
         _tell(answer["error"])
+    why_not = put(json.dumps(answer))
+    if why_not is not None:
+        _tell(why_not)
+    return why_not is None
+
+
+def put(text: str) -> str | None:
+    """Print an answer on standard output; return why it can't be printed, where it can't."""
     if sys.stdout is None:
-        _tell("the answer can't be printed: standard output is closed")
-        return False
+        return "the answer can't be printed: standard output is closed"
     try:
-        print(json.dumps(answer), flush=True)
+        print(text, flush=True)
     except OSError as error:
-        _tell(f"the answer can't be printed: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
-        return False
-    return True
+        return f"the answer can't be printed: {error.strerror}"
+    return None
 
 
 def _tell(sentence: str) -> None:

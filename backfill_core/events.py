@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from backfill_core.counting.facts import MUCH, SMALL, Counted, Fingerprint, Tally
+from backfill_core.counting.facts import MUCH, SMALL, Counted, Fingerprint, Tally, fits_64_bits
 from backfill_core.errors import PartitionError, SourceError
 
 TYPE_CHECKING = False
@@ -116,15 +116,13 @@ class EventFolder:
         Raises:
             PartitionError: there is a wrong line, or the sum is beyond 64 bits.
         """
-        from backfill_core.counting.lines import MAX_INTEGER, MIN_INTEGER
-
         lines = orders = amount = 0
         for part in parts:
             if part.fault is not None:
                 number, what = part.fault
                 raise PartitionError(f"{self.file(dt)}:{lines + number}: {what}")
             lines, orders, amount = lines + part.lines, orders + part.orders, amount + part.amount
-        if not MIN_INTEGER <= amount <= MAX_INTEGER:
+        if not fits_64_bits(amount):
             raise PartitionError(f"{self.file(dt)}: the amounts add up to {amount}, beyond 64 bits")
         return Counted(Tally(orders, amount), fingerprint)
 

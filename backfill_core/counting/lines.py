@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
+from backfill_core.counting.facts import fits_64_bits
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_INTEGER = 2**63 - 1
-MIN_INTEGER = -(2**63)
 _BEYOND = 10**20  # stands for any integer of more than 20 characters, which 64 bits can't hold
 
 
@@ -39,7 +39,7 @@ def amount_of(line: bytes, dt: str) -> int | None:
         raise LineError(f"dt is {_shown(order['dt'])}, and this is the partition of {dt}")
     if type(amount) is not int:
         raise LineError(f"amount is not an integer: {_shown(amount)}")
-    if not MIN_INTEGER <= amount <= MAX_INTEGER:
+    if not fits_64_bits(amount):
         raise LineError("amount is beyond 64 bits")
     if status not in ("paid", "refund"):
         raise LineError(f"status is neither paid nor refund: {_shown(status)}")
