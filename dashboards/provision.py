@@ -42,24 +42,28 @@ def total(column: str) -> dict[str, Any]:
     }
 
 
-def chart(name: str, mart: str, kind: str, columns: list[str], metrics: list[Any], **more: Any) -> Chart:
-    """Return a chart: its metrics by its columns, over one mart."""
-    return {"name": name, "mart": mart, "kind": kind, "columns": columns, "metrics": metrics, "more": more}
+def chart(name: str, mart: str, kind: str, columns: list[str], metrics: list[Any], **form: Any) -> Chart:
+    """Return a chart: its metrics by its columns, over one mart.
 
+    form: more of what Superset's editor of such a chart asks for, under Superset's own names.
+    """
+    return {"name": name, "mart": mart, "kind": kind, "columns": columns, "metrics": metrics, "form": form}
+
+
+def daily(name: str, column: str) -> Chart:
+    """Return the bars of a column of `visits_daily`, one a day."""
+    axis = {"x_axis": "event_date", "x_axis_time_format": "%d %b", "groupby": [], "show_legend": False}
+    return chart(name, "visits_daily", "echarts_timeseries_bar", ["event_date"], [total(column)], **axis)
+
+
+DOUBTS = ("events", "without_location", "without_device", "without_geo", "faulty_records")
 
 # No chart has a time grain: `event_date` is a date already, and marts have `week` and `month` as columns. A grain whose
 # label is its column's name makes ClickHouse filter by the label, and drops the weeks at the edges in silence.
 CHARTS = (
-    chart(
-        "Page views a day",
-        "visits_daily",
-        "echarts_timeseries_bar",
-        ["event_date"],
-        [total("page_views")],
-        x="event_date",
-    ),
-    chart("Visits a day", "visits_daily", "echarts_timeseries_bar", ["event_date"], [total("visits")], x="event_date"),
-    chart("Where visits come from", "daily_traffic", "pie", ["source"], [total("events")]),
+    daily("Page views a day", "page_views"),
+    daily("Visits a day", "visits"),
+    chart("Where visits come from", "daily_traffic", "pie", ["source"], [total("clicks")]),
     chart("Countries and devices", "daily_traffic", "table", ["country", "device"], [total("events"), total("clicks")]),
     chart("Top pages", "top_pages_daily", "table", ["page"], [total("page_views")]),
     chart(
@@ -67,7 +71,11 @@ CHARTS = (
         "dq_summary",
         "table",
         ["event_date"],
-        [total(name) for name in ("events", "without_location", "without_device", "without_geo", "faulty_records")],
+        [total(name) for name in DOUBTS],
+        query_mode="raw",
+        all_columns=["event_date", *DOUBTS],
+        order_by_cols=[json.dumps(["event_date", False])],
+        table_timestamp_format="%Y-%m-%d",
     ),
 )
 
@@ -153,13 +161,13 @@ def chart_fields(wanted: Chart, dataset: int, dashboard: int) -> dict[str, Any]:
     form = {
         "datasource": f"{dataset}__table",
         "viz_type": wanted["kind"],
-        "groupby": [name for name in wanted["columns"] if name != wanted["more"].get("x")],
+        "groupby": wanted["columns"],
         "metrics": wanted["metrics"],
         "metric": wanted["metrics"][0],
-        "x_axis": wanted["more"].get("x"),
         "time_grain_sqla": None,
         "adhoc_filters": [],
         "row_limit": 10_000,
+        **wanted["form"],
     }
     query = {
         "columns": wanted["columns"],

@@ -137,12 +137,14 @@ def test_charts_show_the_marts_and_move_by_exactly_the_new_day(superset: Superse
         assert after["Visits a day"][0] == before["Visits a day"][0]
         assert after["Data quality"][0] == before["Data quality"][0]
         for name, column in (
-            ("Where visits come from", "total events"),
             ("Countries and devices", "total events"),
             ("Top pages", "total page views"),
         ):
             assert sum(row[column] for row in before[name]) == first
             assert sum(row[column] for row in after[name]) == first + second
+        for moment in (before, after):
+            visits = sum(row["total visits"] for row in moment["Visits a day"])
+            assert sum(row["total clicks"] for row in moment["Where visits come from"]) == visits
 
         # Provisioning again makes nothing twice.
         assert superset.provision(served.url) == made
