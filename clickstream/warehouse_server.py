@@ -1,12 +1,13 @@
 """A small development server: one embedded ClickHouse (chDB) behind ClickHouse's HTTP interface, for one machine.
 
 It lets everything that speaks to a ClickHouse server (clickhouse-connect, Superset, curl) speak to a folder instead, so
-there is one way to the warehouse, whichever it is. It has no users and no passwords, and one query runs at a time.
+there is one way to the warehouse, whichever it is. It has one user at most, and one query runs at a time.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hmac
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import sys
 import threading
 import uuid
 import zlib
+from base64 import b64decode
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -37,6 +39,7 @@ _INSERT = re.compile(
 _FORMAT = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.I)
 _CODE = re.compile(r"Code: (\d+)\.")
 _NAME = re.compile(r"\w+")
+_STATUS = {60: HTTPStatus.NOT_FOUND, 81: HTTPStatus.NOT_FOUND, 516: HTTPStatus.FORBIDDEN}
 
 # Parameters of the HTTP interface itself; all others are settings.
 _NOT_SETTINGS = {
@@ -57,6 +60,18 @@ class QueryError(Exception):
 
 class BadRequestError(Exception):
     """A request that is not understood; nothing was done."""
+
+
+class Login(NamedTuple):
+    """Who may ask; nobody in particular where the password is empty."""
+
+    user: str
+    password: str
+
+    def lets_in(self, user: str, password: str) -> bool:
+        """Tell whether these are the user and the password."""
+        given, right = f"{user}:{password}", f"{self.user}:{self.password}"
+        return not self.password or hmac.compare_digest(given.encode(), right.encode())
 
 
 class Answer(NamedTuple):
@@ -182,19 +197,32 @@ class Handler(BaseHTTPRequestHandler):
                 raise BadRequestError("Requests from web pages are refused.")  # noqa: TRY301
             if urlsplit(self.path).path == "/ping":
                 return self._answer(HTTPStatus.OK, b"Ok.\n")
+            self._require_login()
             request = _request(self.path, body, self.headers.get("X-ClickHouse-Database", ""))
             answer = self.server.engine.run(request)
         except BadRequestError as error:
             self.close_connection = True
             return self._answer(HTTPStatus.BAD_REQUEST, f"{error}\n".encode())
         except QueryError as error:
-            status = HTTPStatus.NOT_FOUND if error.code in (60, 81) else HTTPStatus.INTERNAL_SERVER_ERROR
+            status = _STATUS.get(error.code, HTTPStatus.INTERNAL_SERVER_ERROR)
             return self._answer(status, f"{error}\n".encode(), {"X-ClickHouse-Exception-Code": str(error.code)})
         summary = {"read_rows": str(answer.rows_read), "written_rows": str(answer.rows_written)}
         headers = {"X-ClickHouse-Summary": json.dumps(summary), "X-ClickHouse-Query-Id": query_id}
         if answer.format:
             headers["X-ClickHouse-Format"] = answer.format
         return self._answer(HTTPStatus.OK, answer.body, headers)
+
+    def _require_login(self) -> None:
+        """Raise QueryError unless the user and the password are right, in whichever way of ClickHouse's they come."""
+        asked = dict(parse_qsl(urlsplit(self.path).query))
+        user = asked.get("user") or self.headers.get("X-ClickHouse-User") or "default"
+        password = asked.get("password") or self.headers.get("X-ClickHouse-Key") or ""
+        kind, _, basic = self.headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "basic":
+            with suppress(ValueError):
+                user, _, password = b64decode(basic).decode().partition(":")
+        if not self.server.login.lets_in(user, password):
+            raise QueryError(f"Code: 516. DB::Exception: {user}: Authentication failed: wrong user or password.")
 
     def _answer(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
@@ -249,9 +277,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, engine: Engine, host: str, port: int) -> None:
+    def __init__(self, engine: Engine, host: str, port: int, login: Login) -> None:
         super().__init__((host, port), Handler)
         self.engine = engine
+        self.login = login
 
     @property
     def url(self) -> str:
@@ -260,7 +289,9 @@ class Server(ThreadingHTTPServer):
         return f"http://{host!s}:{port}"
 
 
-def serve(folder: str, *, host: str, port: int, anywhere: bool, ready: Callable[[str], None]) -> dict[str, Any]:
+def serve(
+    folder: str, *, host: str, port: int, anywhere: bool, login: Login, ready: Callable[[str], None]
+) -> dict[str, Any]:
     """Serve the warehouse in `folder` until SIGTERM or Ctrl-C; `ready` is told the address.
 
     `port` 0 takes a free one. Returns how many rows it took in.
@@ -269,12 +300,12 @@ def serve(folder: str, *, host: str, port: int, anywhere: bool, ready: Callable[
     """
     if not (anywhere or _is_loopback(host)):
         raise UsageError(
-            f"{host} can be reached from other machines, and this server has no passwords. Use 127.0.0.1, or say "
+            f"{host} can be reached from other machines, and this server is made for one. Use 127.0.0.1, or say "
             "--anywhere if that is what you want."
         )
     with closing(Engine(folder)) as engine:
         try:
-            server = Server(engine, host, port)
+            server = Server(engine, host, port, login)
         except OSError as error:
             raise ClickstreamError(f"{host}:{port} can't be listened on: {error.strerror}.") from None
         with server, _until_signalled(server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,15 @@ VERBS = ("warehouse", "counts", "clear-warehouse")
 
 def add_to(verb: Callable[[str, str], argparse.ArgumentParser]) -> None:
     """Describe the verbs; `verb` makes the parser of one from its name and what it does."""
-    serve = verb("warehouse", "serve the embedded warehouse on loopback until SIGTERM or Ctrl-C")
+    serve = verb(
+        "warehouse",
+        "serve the embedded warehouse on loopback until SIGTERM or Ctrl-C; if CLICKHOUSE_PASSWORD is set, to "
+        "CLICKHOUSE_USER (else `default`) with that password alone",
+    )
     serve.add_argument("--folder", default=".warehouse", help="where it is kept, made if missing [%(default)s]")
     serve.add_argument("--host", default="127.0.0.1", help="[%(default)s]")
     serve.add_argument("--port", type=int, default=8123, help="0 takes a free one [%(default)s]")
-    serve.add_argument("--anywhere", action="store_true", help="yes, let other machines in, without a password")
+    serve.add_argument("--anywhere", action="store_true", help="yes, let other machines in")
     verb("counts", "tell what every mart says of every day")
     verb("clear-warehouse", "empty STG, ODS and DDS; what the marts publish stays until it is replaced").add_argument(
         "--yes", action="store_true", help="yes, empty them"
@@ -30,9 +35,12 @@ def add_to(verb: Callable[[str, str], argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> Mapping[str, Any]:
     """Do one of the verbs and return its answer."""
     if options.verb == "warehouse":
-        from clickstream.warehouse_server import serve
+        from clickstream.warehouse_server import Login, serve
 
-        return serve(options.folder, host=options.host, port=options.port, anywhere=options.anywhere, ready=_tell)
+        login = Login(os.environ.get("CLICKHOUSE_USER") or "default", os.environ.get("CLICKHOUSE_PASSWORD") or "")
+        return serve(
+            options.folder, host=options.host, port=options.port, anywhere=options.anywhere, login=login, ready=_tell
+        )
     from clickstream.etl import Etl
     from clickstream.warehouse import Warehouse
 

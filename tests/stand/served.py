@@ -26,14 +26,16 @@ def clickstream(*arguments: str, **environ: str) -> subprocess.CompletedProcess[
 class Served:
     """The warehouse in a folder, on a free port, from the beginning of the block to its end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **environ: str) -> None:
         self.folder = folder
+        self._environ = {**os.environ, **environ}
         self.url = ""
 
     def __enter__(self) -> Served:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "clickstream", "warehouse", "--folder", str(self.folder), "--port", "0"],
             cwd=ROOT,
+            env=self._environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
@@ -15,6 +16,7 @@ import clickhouse_connect
 import lz4.frame
 import pytest
 
+from clickstream.etl import Etl
 from clickstream.warehouse import Warehouse
 from tests.stand.served import Served, clickstream
 
@@ -133,6 +135,39 @@ def test_a_web_page_is_refused(served: Served) -> None:
     status, sentence = post(served, "/", b"SELECT 1", Origin="https://example.com")
 
     assert (status, sentence) == (400, "Requests from web pages are refused.\n")
+
+
+def test_with_a_password_only_its_user_gets_in_whichever_way_they_come(tmp_path: Path) -> None:
+    word = "it's 100% so: yes"
+    quoted, basic = quote(word), "Basic " + b64encode(f"anna:{word}".encode()).decode()
+
+    with Served(tmp_path, CLICKHOUSE_USER="anna", CLICKHOUSE_PASSWORD=word) as served:
+        asked = f"/?user=anna&password={quoted}"
+        let_in = [
+            post(served, asked, b"SELECT 1"),
+            post(served, "/", b"SELECT 1", Authorization=basic),
+            post(served, "/", b"SELECT 1", X_ClickHouse_User="anna", X_ClickHouse_Key=word),
+        ]
+        refused = [
+            post(served, "/", b"SELECT 1"),
+            post(served, asked + "!", b"SELECT 1"),
+            post(served, f"/?password={quoted}", b"SELECT 1"),
+            post(served, "/", b"SELECT 1", Authorization="Basic !"),
+        ]
+        alive = post(served, "/ping")
+        with Warehouse.opened(served.url.replace("//", f"//anna:{quoted}@")) as warehouse:
+            warehouse.create()
+        with Warehouse.opened(f"{served.url}{asked}") as warehouse:
+            counted = Etl(warehouse).counts()
+        nobody = clickstream("counts", "--clickhouse-url", served.url)
+
+    assert let_in == [(200, "1\n")] * 3
+    assert [status for status, _ in refused] == [403] * 4
+    assert all("Code: 516" in said for _, said in refused)
+    assert (alive, counted) == ((200, "Ok.\n"), [])
+    assert nobody.returncode == 1
+    assert "default: Authentication failed: wrong user or password" in nobody.stderr
+    assert "100%" not in nobody.stderr
 
 
 def test_it_listens_on_loopback_alone_unless_told_otherwise(tmp_path: Path) -> None:
