@@ -15,10 +15,10 @@ from clickstream.errors import ClickstreamError
 from clickstream.history import published, require_no_tail
 from clickstream.instant import spell
 from clickstream.topics import EVENT_TOPICS
-from clickstream.warehouse import Warehouse, query
+from clickstream.warehouse import Warehouse, beside, query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import date
 
     from clickstream.broker import Broker, Record
@@ -188,8 +188,8 @@ class Etl:
             self.warehouse.stage_day("dm", mart, day)
 
     def swap_day(self, day: date) -> None:
-        """Put the day that was built in the place of what the marts hold of it."""
-        for mart in MARTS:
+        """Put the day that was built in the place of what the marts hold of it; of one swapped in part, the rest."""
+        for mart in self._built_beside(day):
             self.warehouse.swap_day("dm", mart, day)
 
     def drop_day(self, day: date) -> None:
@@ -197,16 +197,45 @@ class Etl:
         for mart in MARTS:
             self.warehouse.drop_day("dm", mart, day)
 
-    def validate(self, *, left_alone: Iterable[str] = ()) -> dict[str, int]:
+    def settle_day(self, day: date, recorded: tuple[int, int] | None) -> None:
+        """Bring the marts to the (events, visits) that were recorded of a day, should a swap have died before its end.
+
+        It goes on from what was built then; where that is gone, from DDS, if that still holds what was recorded. What
+        was built and never recorded is forgotten.
+        """
+        built = self._built_beside(day)
+        if MARTS[-1] in built and recorded == self._sums(beside(MARTS[-1], day), day):
+            began = len(built) < len(MARTS)
+            if began or recorded != self._sums(MARTS[-1], day):
+                self.swap_day(day)
+        self.drop_day(day)
+        if recorded is not None and self._sums(MARTS[-1], day) != recorded == self.facts(day)[:2]:
+            self.stage_day(day)
+            self.swap_day(day)
+
+    def _built_beside(self, day: date) -> list[str]:
+        """Return the marts beside which a day stands built; in the middle of a swap these are the last ones."""
+        tables = {row["name"] for row in self.warehouse.rows("dm", "tables")}
+        return [mart for mart in MARTS if beside(mart, day) in tables]
+
+    def _sums(self, table: str, day: date) -> tuple[int, int]:
+        row = self.warehouse.row("dm", "summary", table=table, day=day)
+        return row["events"], row["visits"]
+
+    def validate(self, *, left_alone: Iterable[str] = (), sent: Mapping[str, int] | None = None) -> dict[str, int]:
         """Compare the marts with DDS, day by day, except for those that were left alone: days and page views compared.
+
+        sent: the page views of days that stay as they were sent, whatever DDS says of them by now.
 
         Raises: LoadError with every difference.
         """
-        expected = {str(row["event_date"]): row["events"] for row in self.warehouse.rows("dds", "days")}
+        sent = sent or {}
+        expected = {str(row["event_date"]): row["events"] for row in self.warehouse.rows("dds", "days")} | {**sent}
         found = {(line["mart"], line["event_date"]): line["page_views"] for line in self.counts()}
         days = sorted({*expected, *(day for _, day in found)} - set(left_alone))
         wrong = [
-            f"{mart} says {found.get((mart, day), 0)} page views on {day}, DDS {expected.get(day, 0)}"
+            f"{mart} says {found.get((mart, day), 0)} page views on {day}, "
+            + (f"{sent[day]} were sent" if day in sent else f"DDS {expected.get(day, 0)}")
             for day in days
             for mart in MARTS
             if found.get((mart, day), 0) != expected.get(day, 0)

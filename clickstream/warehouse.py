@@ -128,19 +128,19 @@ class Warehouse:
 
     def stage_day(self, layer: str, name: str, day: date) -> None:
         """Build a day of a mart beside it, from the query that has the mart's name."""
-        self._fill(_staged(layer, name, day), f"{layer}.{name}", _statement(layer, name), {"day": day})
+        self._fill(f"{layer}.{beside(name, day)}", f"{layer}.{name}", _statement(layer, name), {"day": day})
 
     def swap_day(self, layer: str, name: str, day: date) -> None:
         """Put the day that was built beside a mart in the place of what the mart held of it, at once."""
-        staged = _staged(layer, name, day)
+        built = f"{layer}.{beside(name, day)}"
         # A day without rows has no partition to put in the other's place.
-        swap = f"REPLACE PARTITION '{day}' FROM {staged}" if self._count(staged) else f"DROP PARTITION '{day}'"
+        swap = f"REPLACE PARTITION '{day}' FROM {built}" if self._count(built) else f"DROP PARTITION '{day}'"
         self.command(f"ALTER TABLE {layer}.{name} {swap}")
-        self.command(f"DROP TABLE {staged}")
+        self.command(f"DROP TABLE {built}")
 
     def drop_day(self, layer: str, name: str, day: date) -> None:
         """Forget a day that was built beside a mart."""
-        self.command(f"DROP TABLE IF EXISTS {_staged(layer, name, day)}")
+        self.command(f"DROP TABLE IF EXISTS {layer}.{beside(name, day)}")
 
     def _fill(self, copy: str, table: str, select: str, parameters: Mapping[str, object]) -> None:
         """Make an empty table like another one and put what the select gives into it."""
@@ -177,8 +177,9 @@ def _statements(layer: str, name: str) -> list[str]:
     return [part.strip() for part in parts if re.sub(r"^--.*$", "", part, flags=re.M).strip()]
 
 
-def _staged(layer: str, name: str, day: date) -> str:
-    return f"{layer}.{name}_{day:%Y%m%d}"
+def beside(name: str, day: date) -> str:
+    """Return the name of the table in which a day of a mart is built."""
+    return f"{name}_{day:%Y%m%d}"
 
 
 @contextmanager

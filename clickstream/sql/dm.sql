@@ -138,6 +138,15 @@ GROUP BY event_date;
 -- name: built
 SELECT event_date, fingerprint FROM dm.dq_summary;
 
+-- name: summary
+-- What a day is summed up to in `dm.dq_summary`, or in the day that was built beside it.
+SELECT sum(dq.events) AS events, sum(dq.visits) AS visits
+FROM dm.{table:Identifier} AS dq
+WHERE event_date = {day:Date};
+
+-- name: tables
+SELECT name FROM system.tables WHERE database = 'dm';
+
 -- name: counts
 -- Every day of every mart: its rows, the page views they add up to, and a checksum of all that they say.
 SELECT * FROM

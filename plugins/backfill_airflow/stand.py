@@ -21,11 +21,13 @@ from backfill_airflow.owner import owner_of
 from backfill_airflow.verdict import airflow_verdict
 from backfill_core import Backfill, DateRange, EventFolder, Tally, create_store, open_store
 from backfill_core.counting.facts import Counted
+from backfill_core.guard import reason_to_skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from backfill_airflow.compat import Context
+    from backfill_core.answers import PartitionStatus
     from clickstream.broker import Broker
     from clickstream.etl import Etl
 
@@ -105,20 +107,22 @@ def rebuild_day(day: str, **context: Any) -> dict[str, Any]:
     """Replace a day in all marts, in the name of this run: skipped if claimed by another, corrected beside if sealed.
 
     The day is built beside the marts first. What the store then says decides: it looks for a seal and a claim in the
-    transaction that records the day's new sums, and only a day that it recorded is swapped in.
+    transaction that records the day's new sums, and only a day that it recorded is swapped in. A run may die between
+    the two; so what the store recorded is first of all settled in the marts, even if the day was sealed meanwhile.
     """
     dates, owner = DateRange.parse(day, day), owner_of(context)  # type: ignore[arg-type]
     with _etl() as etl, _marts(etl) as backfill, taking(backfill, dates, owner):
-        reason = _reason_to_skip(backfill, dates, owner.name)
+        [status] = backfill.status(dates)["partitions"]
+        if status["claimed_by"] == owner.name:
+            etl.settle_day(dates.first, _recorded(status))
+        reason = reason_to_skip(status["sealed"], status["claimed_by"], owner.name)
         if reason is None:
-            etl.stage_day(date.fromisoformat(day))
-            try:
-                receipt = backfill.run(dates, owner.name)
-                if receipt["done"]:
-                    etl.swap_day(date.fromisoformat(day))
-                    return dict(receipt)
-            finally:
-                etl.drop_day(date.fromisoformat(day))
+            etl.stage_day(dates.first)
+            receipt = backfill.run(dates, owner.name)
+            if receipt["done"]:
+                etl.swap_day(dates.first)
+                return dict(receipt)
+            etl.drop_day(dates.first)
             [[_, reason]] = receipt["skipped"]
         if reason == "sealed" and backfill.late(dates)["late"]:
             return dict(backfill.amend(dates.first, f"late events, found by {context['run_id']}"))
@@ -128,20 +132,18 @@ def rebuild_day(day: str, **context: Any) -> dict[str, Any]:
 
 
 def validate() -> dict[str, Any]:
-    """Compare the marts with the events, but for the days that somebody holds or has sealed."""
+    """Compare the marts with the events; a sealed day with what was sent of it, and one that is held with nothing."""
     with _etl() as etl, _marts(etl) as backfill:
-        left_alone = [
-            day for day in etl.days_due() if _reason_to_skip(backfill, DateRange.parse(day, day), PIPELINE) is not None
-        ]
-        return {**etl.validate(left_alone=left_alone), "left_alone": left_alone}
+        due = [backfill.status(DateRange.parse(day, day))["partitions"][0] for day in etl.days_due()]
+        sent = {status["dt"]: (_recorded(status) or (0, 0))[0] for status in due if status["sealed"]}
+        held = [status["dt"] for status in due if status["claimed_by"] and not status["sealed"]]
+        return {**etl.validate(left_alone=held, sent=sent), "left_alone": sorted([*held, *sent])}
 
 
-def _reason_to_skip(backfill: Backfill, dates: DateRange, owner: str) -> str | None:
-    [status] = backfill.status(dates)["partitions"]
-    if status["sealed"]:
-        return "sealed"
-    holder = status["claimed_by"]
-    return None if holder in (None, owner) else f"claimed_by:{holder}"
+def _recorded(status: PartitionStatus) -> tuple[int, int] | None:
+    """Return the events and visits that the store holds of a day."""
+    orders, amount = status["orders"], status["amount"]
+    return None if orders is None or amount is None else (orders, amount)
 
 
 # The generator, one function a verb of generator_control
