@@ -24,7 +24,7 @@ from urllib.error import HTTPError
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from airflow_native import Airflow  # noqa: E402
+from airflow_native import Airflow, native_airflow  # noqa: E402
 
 FIRST = date(2026, 1, 1)
 TURNS, DAYS = 4, 15
@@ -63,7 +63,7 @@ def main() -> int:
         (home / "dags").mkdir()
         shutil.copy(ROOT / "dags" / f"{OURS}.py", home / "dags")
         (home / "dags" / f"{NOTHING}.py").write_text(NOTHING_DAG)
-        with Airflow(home / "home", Path(sys.executable).parent, environ) as airflow:
+        with native_airflow(home / "home", Path(sys.executable).parent, environ) as airflow:
             seconds = _measure(airflow)
     ratio = seconds[OURS] / seconds[NOTHING]
     print(

@@ -27,6 +27,7 @@ PATIENCE = 240
 """Seconds until something that was waited for is given up; no test is about speed."""
 DATABASE = "backfill_test"
 ACCESS = "host all tester 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+LOGIN_NEEDED = "local all all trust\nhost all all all scram-sha-256\n"
 SETTINGS = ("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60")
 
 
@@ -94,7 +95,15 @@ class Postgres:
 class OwnPostgres(Postgres):
     """A server that the test started, and may stop, kill and start again."""
 
-    def __init__(self, *initdb: str, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *initdb: str,
+        settings: dict[str, str] | None = None,
+        user: str = "tester",
+        password: str = "",
+        database: str = DATABASE,
+    ) -> None:
+        """Start it. With a password, nobody comes in over the network without one, as in PostgreSQL's image."""
         self._settings = [word for name, value in (settings or {}).items() for word in ("-c", f"{name}={value}")]
         self._binaries = _binaries()
         self._starter = ThreadPoolExecutor(max_workers=1)
@@ -102,22 +111,32 @@ class OwnPostgres(Postgres):
         _hand_over(self._folder)
         self._log = self._folder / "log"
         self.data = self._folder / "data"
+        if password:
+            secret = self._folder / "password"
+            secret.write_text(password)
+            _hand_over(secret)
+            initdb = (*initdb, f"--pwfile={secret}")
         made = subprocess.run(
-            [self._binaries / "initdb", "-D", self.data, "-U", "tester", "-A", "trust", "-E", "UTF8", *initdb],
+            [self._binaries / "initdb", "-D", self.data, "-U", user, "-A", "trust", "-E", "UTF8", *initdb],
             capture_output=True,
             text=True,
             **self._how(),
         )
         assert made.returncode == 0, made.stderr
-        (self.data / "pg_hba.conf").write_text(ACCESS)
+        (self.data / "pg_hba.conf").write_text(LOGIN_NEEDED if password else ACCESS)
         self.port = free_port()
-        super().__init__(f"postgresql://tester@127.0.0.1:{self.port}/{DATABASE}")
+        self._default_database = f"postgresql://{user}:{password}@127.0.0.1:{self.port}/postgres"
+        super().__init__(f"postgresql://{user}@127.0.0.1:{self.port}/{database}")
         self.start()
-        self.sql(f"CREATE DATABASE {DATABASE}", self._default_database)
+        if database != "postgres":
+            self.sql(f"CREATE DATABASE {database}", self._default_database)
 
-    @property
-    def _default_database(self) -> str:
-        return self.url.replace(f"/{DATABASE}", "/postgres")
+    def script(self, text: str) -> None:
+        """Run a script as PostgreSQL's image runs those in docker-entrypoint-initdb.d: by psql, from inside."""
+        psql = ["psql", "-v", "ON_ERROR_STOP=1", "--no-psqlrc", "--no-password"]
+        place = ["--username=postgres", "--dbname=postgres", f"--host={self._folder}", f"--port={self.port}"]
+        done = subprocess.run([*psql, *place], input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
     def _how(self) -> dict[str, Any]:
         return {"env": {"PATH": os.environ["PATH"], "LC_ALL": "C"}, "cwd": self._folder, **_unprivileged()}

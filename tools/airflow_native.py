@@ -17,12 +17,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
@@ -56,87 +57,99 @@ class NotReadyError(Exception):
     """Airflow, or one of its parts, did not do as it should; the message says where its log is."""
 
 
-class Airflow:
-    """One Airflow of our own. A context manager: started when the block begins, gone when it ends.
+class Processes:
+    """Child processes, each with its log in one folder, from the beginning of the block to its end."""
 
-    home: its folder, made if missing; the logs of its parts are in there.
-    commands: where the `airflow` command is, the `bin` of a virtual environment.
-    environ: variables for all parts, besides the ones that are needed to start.
-    """
+    def __init__(self, folder: Path) -> None:
+        """Keep the logs in `folder`, which is made if missing."""
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __init__(self, home: Path, commands: Path, environ: Mapping[str, str], *, login: bool = False) -> None:
-        self.home = home.resolve()
-        self.port = _free_port()
-        self.address = f"http://{LOOPBACK}:{self.port}"
-        self._command = str(commands / "airflow")
-        self._login = login
-        self._parts: dict[str, subprocess.Popen[bytes]] = {}
-        self._token = ""
-        self._environ = {**_without_airflow(os.environ), **self._settings(), **environ}
-
-    def _settings(self) -> dict[str, str]:
-        return {
-            "PYTHONDONTWRITEBYTECODE": "",  # each task is a process of its own, and would compile all that it imports
-            "AIRFLOW_HOME": str(self.home),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-            "AIRFLOW__CORE__PARALLELISM": "4",
-            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-            "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": str(not self._login),
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
-            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.address}/execution/",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=20",
-            "AIRFLOW__API__HOST": LOOPBACK,
-            "AIRFLOW__API__PORT": str(self.port),
-            "AIRFLOW__API__BASE_URL": self.address,
-            "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
-            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
-            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
-            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
-        }
-
-    def __enter__(self) -> Airflow:
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
+    def __enter__(self) -> Processes:
+        self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    def _start(self) -> None:
-        self.home.mkdir(parents=True, exist_ok=True)
-        with self._log("migrate") as log:
-            migrated = subprocess.run(  # noqa: S603
-                [self._command, "db", "migrate"], env=self._environ, stdout=log, stderr=log, check=False
+    def run(self, name: str, command: Sequence[str], environ: Mapping[str, str], folder: Path = ROOT) -> None:
+        """Run a command to its end.
+
+        Raises:
+            NotReadyError: it failed.
+        """
+        self.start(name, command, environ, folder)
+        code = self._running[name].wait()
+        del self._running[name]
+        if code:
+            raise self._ended(name, code)
+
+    def start(self, name: str, command: Sequence[str], environ: Mapping[str, str], folder: Path = ROOT) -> None:
+        """Start a process that is to run until the end of the block."""
+        with self._log(name).open("ab") as log:
+            # A session of its own: Ctrl-C reaches this process alone, which then ends the others in order.
+            self._running[name] = subprocess.Popen(  # noqa: S603
+                command,
+                env=environ,
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
-        if migrated.returncode:
-            raise NotReadyError(f"`airflow db migrate` failed; see {self.home}/migrate.log")
-        (self.home / "config").mkdir(exist_ok=True)
-        (self.home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
-        for part, options in PARTS.items():
-            with self._log(part) as log:
-                # A session of its own: Ctrl-C reaches this process alone, which then ends the parts in order.
-                self._parts[part] = subprocess.Popen(  # noqa: S603
-                    [self._command, part, *options],
-                    env=self._environ,
-                    stdout=log,
-                    stderr=log,
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-        self.wait("all parts are healthy", self._is_healthy, seconds=START_SECONDS)
 
-    def _log(self, name: str) -> Any:
-        return (self.home / f"{name}.log").open("ab")
+    def wait(self, what: str, condition: Callable[[], Any], seconds: float = 180) -> Any:
+        """Return what the condition gives as soon as that is true.
 
-    def _is_healthy(self) -> bool:
+        Raises:
+            NotReadyError: a process ended, or `seconds` went by.
+        """
+        deadline = time.monotonic() + seconds
+        while not (answer := condition()):
+            for name, process in self._running.items():
+                if process.poll() is not None:
+                    raise self._ended(name, process.returncode)
+            if time.monotonic() > deadline:
+                raise NotReadyError(f"not within {seconds:.0f} s: {what}; the logs are in {self._folder}")
+            time.sleep(0.2)
+        return answer
+
+    def stop(self) -> None:
+        """End all of them, the gentle way first, and whatever they have started."""
+        for process in self._running.values():
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self._running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._running.clear()
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _ended(self, name: str, code: int) -> NotReadyError:
+        said = self._log(name).read_text(errors="replace").strip().splitlines() or ["nothing"]
+        return NotReadyError(f"{name} ended with {code}; its log, {self._log(name)}, ends with: {said[-1]}")
+
+
+class Airflow:
+    """Airflow over REST, and the processes that it stands on.
+
+    password: the user's, where Airflow asks for one.
+    """
+
+    def __init__(self, address: str, processes: Processes, password: str = "") -> None:
+        self.address = address
+        self.password = password
+        self._processes = processes
+        self._token = ""
+
+    def is_healthy(self) -> bool:
+        """Tell whether all of its parts say that they are."""
         with suppress(OSError, ValueError):
             health = self._fetch("GET", "/api/v2/monitor/health")
             parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
@@ -151,15 +164,7 @@ class Airflow:
         Raises:
             NotReadyError: a part of Airflow ended, or `seconds` went by.
         """
-        deadline = time.monotonic() + seconds
-        while not (answer := _unless_busy(condition)):
-            for part, process in self._parts.items():
-                if process.poll() is not None:
-                    raise NotReadyError(f"the {part} ended with {process.returncode}; see {self.home}/{part}.log")
-            if time.monotonic() > deadline:
-                raise NotReadyError(f"not within {seconds:.0f} s: {what}; the logs are in {self.home}")
-            time.sleep(0.2)
-        return answer
+        return self._processes.wait(what, partial(_unless_busy, condition), seconds)
 
     def rest(self, method: str, path: str, body: object = None) -> Any:
         """Call the REST API and return its answer.
@@ -168,7 +173,8 @@ class Airflow:
             urllib.error.HTTPError: Airflow refused.
         """
         if not self._token:
-            self._token = self._fetch("GET", "/auth/token")["access_token"]
+            login = ("POST", "/auth/token", {"username": USER, "password": self.password})
+            self._token = self._fetch(*(login if self.password else ("GET", "/auth/token")))["access_token"]
         return self._fetch(method, f"/api/v2{path}", body, {"Authorization": f"Bearer {self._token}"})
 
     def _fetch(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
@@ -181,24 +187,57 @@ class Airflow:
         with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
             return json.loads(answer.read() or b"null")
 
-    def password(self) -> str:
-        """Return the password that Airflow made for the user."""
-        made = self.home / "simple_auth_manager_passwords.json.generated"
-        return str(json.loads(made.read_text())[USER])
 
-    def stop(self) -> None:
-        """End all parts, the gentle way first, and whatever they have started."""
-        for process in self._parts.values():
-            if process.poll() is None:
-                process.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
-        for process in self._parts.values():
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        self._parts.clear()
+@contextmanager
+def native_airflow(home: Path, commands: Path, environ: Mapping[str, str], *, login: bool = False) -> Iterator[Airflow]:
+    """Start an Airflow of our own, and end it with the block.
+
+    home: its folder, made if missing; the logs of its parts are in there.
+    commands: where the `airflow` command is, the `bin` of a virtual environment.
+    environ: variables for all parts, besides the ones that are needed to start.
+    login: ask for the password that Airflow makes itself; otherwise everybody is an admin.
+    """
+    home, port, command = home.resolve(), free_port(), str(commands / "airflow")
+    address = f"http://{LOOPBACK}:{port}"
+    settings = {**_without_airflow(os.environ), **_settings(home, address, login=login), **environ}
+    with Processes(home) as parts:
+        parts.run("migrate", [command, "db", "migrate"], settings)
+        (home / "config").mkdir(exist_ok=True)
+        (home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
+        for part, options in PARTS.items():
+            parts.start(part, [command, part, *options], settings)
+        airflow = Airflow(address, parts)
+        airflow.wait("all parts are healthy", airflow.is_healthy, START_SECONDS)
+        if login:
+            made = home / "simple_auth_manager_passwords.json.generated"
+            airflow.password = json.loads(made.read_text())[USER]
+        yield airflow
+
+
+def _settings(home: Path, address: str, *, login: bool) -> dict[str, str]:
+    return {
+        "PYTHONDONTWRITEBYTECODE": "",  # each task is a process of its own, and would compile all that it imports
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": str(not login),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout=20",
+        "AIRFLOW__API__HOST": LOOPBACK,
+        "AIRFLOW__API__PORT": address.rpartition(":")[2],
+        "AIRFLOW__API__BASE_URL": address,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+    }
 
 
 def _unless_busy(condition: Callable[[], Any]) -> Any:
@@ -210,7 +249,8 @@ def _unless_busy(condition: Callable[[], Any]) -> Any:
         return None
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on."""
     with socket.socket() as taken:
         taken.bind((LOOPBACK, 0))
         return int(taken.getsockname()[1])
@@ -246,8 +286,8 @@ def main() -> int:
         signal.signal(number, _interrupt)
     try:
         print("Airflow is starting; this takes about a minute.", flush=True)
-        with Airflow(home, Path(sys.executable).parent, _lab(home), login=True) as airflow:
-            print(f"Airflow is at {airflow.address}\nuser {USER}, password {airflow.password()}", flush=True)
+        with native_airflow(home, Path(sys.executable).parent, _lab(home), login=True) as airflow:
+            print(f"Airflow is at {airflow.address}\nuser {USER}, password {airflow.password}", flush=True)
             print("Open the DAG backfill_range and press Trigger. Ctrl-C here ends it all.", flush=True)
             airflow.wait("a signal to end", lambda: False, seconds=float("inf"))
     except NotReadyError as error:

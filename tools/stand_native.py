@@ -11,16 +11,16 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote
+from urllib.request import urlopen
 
-from airflow_native import ROOT, USER, Airflow, NotReadyError
+from airflow_native import LOOPBACK, ROOT, USER, Airflow, NotReadyError, Processes, free_port, native_airflow
 
 sys.path[:0] = [str(ROOT)]
 
@@ -31,77 +31,22 @@ from clickstream.kafka import VERSION, Kafka  # noqa: E402
 from clickstream.warehouse import Warehouse  # noqa: E402
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Iterator, Mapping
 
 DAGS = ("etl_pipeline", "generator_control")
 ENDED = ("success", "failed")
-READY = "The warehouse is at "
 
 
 class Stand:
-    """A stand of our own, from the beginning of the block to its end; what it holds is in `home` and stays there."""
+    """What a person does with a stand: by its Airflow, and by the environment that its DAGs' tasks have."""
 
-    def __init__(self, home: Path, commands: Path, *, login: bool = False) -> None:
-        """`commands` is where `airflow` and `python` are."""
-        self.home = home.resolve()
-        self.store = str(self.home / "marts.db")
-        self._commands = commands
-        self._login = login
-        self._parts = ExitStack()
-
-    def __enter__(self) -> Stand:
-        with ExitStack() as parts:
-            self.home.mkdir(parents=True, exist_ok=True)
-            self.kafka = parts.enter_context(Kafka(self.home / "kafka", ROOT / ".kafka" / VERSION))
-            self.warehouse_url = self._serve_warehouse(parts)
-            self.airflow = Airflow(self.home / "airflow", self._commands, self.environ(), login=self._login)
-            parts.enter_context(self.airflow)
-            for dag_id in DAGS:
-                self.airflow.wait(f"the DAG {dag_id} is known", partial(self._knows, dag_id))
-            self.pause("generator_control", paused=False)
-            self._parts = parts.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._parts.close()
-
-    def environ(self) -> dict[str, str]:
-        """Return what the DAGs' tasks, and a person's commands, have to know."""
-        marts = {"conn_type": "backfill", "host": self.store, "schema": "dds.event"}
-        return {
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")]),
-            "KAFKA_BOOTSTRAP_SERVERS": self.kafka.servers,
-            "CLICKHOUSE_URL": self.warehouse_url,
-            "AIRFLOW_CONN_BACKFILL_MARTS": json.dumps(marts),
-            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
-            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
-        }
-
-    def _serve_warehouse(self, parts: ExitStack) -> str:
-        """Start the warehouse and return its address."""
-        command = [
-            sys.executable,
-            "-m",
-            "clickstream",
-            "warehouse",
-            "--folder",
-            str(self.home / "warehouse"),
-            "--port",
-            "0",
-        ]
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(  # noqa: S603
-            command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        parts.callback(process.communicate)
-        parts.callback(process.terminate)
-        assert process.stderr is not None  # noqa: S101 - it was asked for
-        said = process.stderr.readline().strip()
-        if not said.startswith(READY):
-            raise NotReadyError(f"the warehouse did not start: {said}")
-        return said.removeprefix(READY)
+    def __init__(self, airflow: Airflow, environ: Mapping[str, str]) -> None:
+        """Wait until Airflow knows the DAGs, and let the generator be asked."""
+        self.airflow = airflow
+        self.environ = environ
+        for dag_id in DAGS:
+            self.airflow.wait(f"the DAG {dag_id} is known", partial(self._knows, dag_id))
+        self.pause("generator_control", paused=False)
 
     def _knows(self, dag_id: str) -> bool:
         try:
@@ -129,14 +74,14 @@ class Stand:
 
     def counts(self) -> list[MartDay]:
         """Return what every mart says of every day."""
-        with Warehouse.opened(self.warehouse_url) as warehouse:
+        with Warehouse.opened(self.environ["CLICKHOUSE_URL"]) as warehouse:
             warehouse.create()
             return Etl(warehouse).counts()
 
     @property
     def broker(self) -> Broker:
         """The stand's topics."""
-        return Broker(self.kafka.servers)
+        return Broker(self.environ["KAFKA_BOOTSTRAP_SERVERS"])
 
     def start(self, dag_id: str, params: dict[str, object]) -> Run:
         """Start a run and return it."""
@@ -193,6 +138,47 @@ class Run:
         return [line if isinstance(line, str) else str(line["event"]) for line in content]
 
 
+@contextmanager
+def native_stand(home: Path, commands: Path, *, login: bool = False) -> Iterator[Stand]:
+    """Start a stand of our own, and end it with the block; what it holds is in `home` and stays there.
+
+    `commands` is where `airflow` is.
+    """
+    home = home.resolve()
+    marts = {"conn_type": "backfill", "host": str(home / "marts.db"), "schema": "dds.event"}
+    environ = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")]),
+        "AIRFLOW_CONN_BACKFILL_MARTS": json.dumps(marts),
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+    }
+    with Kafka(home / "kafka", ROOT / ".kafka" / VERSION) as kafka, served_warehouse(home) as warehouse:
+        environ |= {"KAFKA_BOOTSTRAP_SERVERS": kafka.servers, "CLICKHOUSE_URL": warehouse}
+        with native_airflow(home / "airflow", commands, environ, login=login) as airflow:
+            yield Stand(airflow, environ)
+
+
+@contextmanager
+def served_warehouse(home: Path) -> Iterator[str]:
+    """Start the embedded warehouse in `home`, without a login, and end it with the block; yields its address."""
+    port = free_port()
+    url = f"http://{LOOPBACK}:{port}"
+    serve = ["-m", "clickstream", "warehouse", "--folder", str(home / "warehouse"), "--port", str(port)]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CLICKHOUSE_")}
+    with Processes(home) as processes:
+        processes.start("warehouse", [sys.executable, *serve], environ)
+        processes.wait("the warehouse answers", partial(_answers, f"{url}/ping"))
+        yield url
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=10):  # noqa: S310 - on loopback
+            return True
+    except OSError:
+        return False
+
+
 def table(after: list[MartDay], before: list[MartDay]) -> str:
     """Return the counts as a table to read, a line a day, with a star at each day that moved."""
     was = {(line["mart"], line["event_date"]): line["checksum"] for line in before}
@@ -224,14 +210,14 @@ def main() -> int:
         signal.signal(number, _interrupt)
     try:
         print("Kafka, the warehouse and Airflow are starting; this takes about a minute.", flush=True)
-        with Stand(chosen.home, Path(sys.executable).parent, login=not chosen.once) as stand:
+        with native_stand(chosen.home, Path(sys.executable).parent, login=True) as stand:
             _show_loop(stand, chosen)
             if not chosen.once:
-                print(f"\nAirflow is at {stand.airflow.address}: user {USER}, password {stand.airflow.password()}")
-                for name, value in stand.environ().items():
+                print(f"\nAirflow is at {stand.airflow.address}: user {USER}, password {stand.airflow.password}")
+                for name, value in stand.environ.items():
                     if name.startswith(("KAFKA", "CLICKHOUSE")):
                         print(f"export {name}={value}")
-                print("Ctrl-C here ends it all; what it holds stays in", stand.home, flush=True)
+                print("Ctrl-C here ends it all; what it holds stays in", chosen.home.resolve(), flush=True)
                 stand.airflow.wait("a signal to end", lambda: False, seconds=float("inf"))
     except (NotReadyError, ClickstreamError) as error:
         print(f"error: {error}", file=sys.stderr)

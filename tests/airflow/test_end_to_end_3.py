@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_native import Airflow
+from airflow_native import Airflow, native_airflow
 from airflow_stand import ROOT, Stand
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "BACKFILL_ENGINE": "python",  # slow enough to be caught in the middle
         "BACKFILL_WORKERS": "1",
     }
-    with Airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
+    with native_airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
         world = World(airflow, stand)
         for dag_id in ("daily_partitions", "daily_partitions_partitioned", "backfill_range", "guarded", "waiting"):
             airflow.wait(f"the DAG {dag_id} is known", partial(is_known, airflow, dag_id))

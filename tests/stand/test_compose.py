@@ -1,4 +1,4 @@
-"""docker-compose.yaml, as far as it can be tried without a container engine: shape, secrets, pins and settings."""
+"""docker-compose.yaml as a file: shape, secrets, pins and settings. test_composed.py runs what it says."""
 
 from __future__ import annotations
 
@@ -6,35 +6,17 @@ import importlib.metadata
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-from typing import Any
 
-import yaml
 from jsonschema import Draft7Validator
 
-from clickstream.broker import Broker
-from clickstream.kafka import HERE, VERSION, fetch, free_port
+from clickstream.kafka import VERSION
+from tests.stand.composed import COMPOSE, SERVICES, TEXT, VARIABLE, example, filled
 from tests.stand.served import ROOT
 
 # From github.com/compose-spec/compose-spec, schema/compose-spec.json of June 2026; Apache-2.0.
 SCHEMA = json.loads((ROOT / "tests" / "stand" / "compose-spec.json").read_text())
-TEXT = (ROOT / "docker-compose.yaml").read_text()
-COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}")
-
-
-def example() -> dict[str, str]:
-    lines = (ROOT / ".env.example").read_text().splitlines()
-    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-
-
-def filled(text: str) -> str:
-    """What compose makes of a text when each empty secret is filled in with its own name."""
-    values = {name: value or name.lower() for name, value in example().items()}
-    return VARIABLE.sub(lambda found: values.get(found[1], found[3] or ""), text).replace("$$", "$")
 
 
 def test_it_has_the_shape_of_a_compose_file() -> None:
@@ -131,54 +113,15 @@ def test_the_connections_name_the_stores_that_compose_makes() -> None:
 
     from backfill_airflow.hook import settings_of
 
+    secrets = {name: value or name.lower() for name, value in example().items()}
     environment = SERVICES["airflow-scheduler"]["environment"]
     for name, database in (("BACKFILL_DEFAULT", "backfill"), ("BACKFILL_MARTS", "marts")):
-        connection = Connection.from_json(filled(environment[f"AIRFLOW_CONN_{name}"]), conn_id=name.lower())
+        connection = Connection.from_json(filled(environment[f"AIRFLOW_CONN_{name}"], secrets), conn_id=name.lower())
 
         settings = settings_of(connection)
 
         assert settings.db == f"postgresql://postgres:postgres_password@postgres:5432/{database}"
         assert f"CREATE DATABASE {database};" in COMPOSE["configs"]["databases"]["content"]
-    assert filled(environment["BACKFILL_DB"]) == "postgresql://postgres:postgres_password@postgres:5432/backfill"
-
-
-def test_kafka_starts_with_this_very_environment(tmp_path: Any) -> None:
-    """The image turns KAFKA_A_B into the property a.b; here the same ones start the same version, on free ports."""
-    jars = ROOT / ".kafka" / VERSION
-    fetch(jars)
-    environment = {name: filled(str(value)) for name, value in SERVICES["kafka"]["environment"].items()}
-    ports = {"19092": free_port(), "9092": free_port(), "9093": free_port()}
-    properties = "\n".join(
-        f"{name.removeprefix('KAFKA_').lower().replace('_', '.')}={value}"
-        for name, value in environment.items()
-        if name.startswith("KAFKA_")
+    assert (
+        filled(environment["BACKFILL_DB"], secrets) == "postgresql://postgres:postgres_password@postgres:5432/backfill"
     )
-    properties = re.sub(
-        r":(19092|9092|9093)\b", lambda found: f":{ports[found[1]]}", properties.replace("//:", "//127.0.0.1:")
-    )
-    properties = properties.replace("//kafka:", "//127.0.0.1:").replace("/var/lib/kafka/data", str(tmp_path / "data"))
-    (tmp_path / "server.properties").write_text(properties)
-    java = ["java", "-Xmx512m", f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}", "-cp", f"{jars}/*"]
-    identity = ["--cluster-id", environment["CLUSTER_ID"], "--config", str(tmp_path / "server.properties")]
-    subprocess.run([*java, "kafka.tools.StorageTool", "format", *identity], check=True, capture_output=True)
-
-    with (
-        (tmp_path / "log").open("wb") as log,
-        subprocess.Popen([*java, "kafka.Kafka", str(tmp_path / "server.properties")], stdout=log, stderr=log) as kafka,
-    ):
-        try:
-            broker = Broker(f"127.0.0.1:{ports['9092']}")
-            wait_for_port(ports["9092"], kafka)
-            broker.create_topics()
-
-            assert broker.has_topics()
-        finally:
-            kafka.terminate()
-
-
-def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-    raise AssertionError(f"Kafka ended with {process.returncode}")

@@ -1,4 +1,4 @@
-"""The whole loop, on a real Kafka, a real warehouse and a real Airflow: only the new model day moves, and once."""
+"""The whole loop on the stand of `make stand`, as a person has it: only the new model day moves, and once."""
 
 from __future__ import annotations
 
@@ -6,79 +6,38 @@ import json
 import os
 import subprocess
 import sys
-from datetime import date, datetime, timedelta, timezone
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_native import ROOT
-from backfill_core import Backfill, DateRange, EventFolder, open_store
-from clickstream import verbs
-from clickstream.etl import MARTS
-from stand_native import Run, Stand
+from clickstream.history import published
+from clickstream.instant import spell
+from stand_native import Stand, native_stand
+from tests.servers import wait_until
+from tests.stand.loops import (
+    boundaries,
+    clickstream,
+    counts,
+    covered,
+    emptied,
+    everywhere,
+    moved,
+    page_views,
+    said_last,
+    succeeded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Moved: TypeAlias = set[tuple[str, str]]
-
 
 @pytest.fixture(scope="module")
 def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
-    with Stand(tmp_path_factory.mktemp("stand"), Path(sys.executable).parent) as stand:
+    with native_stand(tmp_path_factory.mktemp("stand"), Path(sys.executable).parent, login=True) as stand:
         yield stand
-
-
-def succeeded(run: Run) -> Run:
-    assert run.state() == "success", run.tasks()
-    return run
-
-
-def counts(stand: Stand) -> dict[tuple[str, str], tuple[int, int, str]]:
-    """Every mart's every day: rows, page views, checksum of all that it says."""
-    return {
-        (line["mart"], line["event_date"]): (line["rows"], line["page_views"], line["checksum"])
-        for line in stand.counts()
-    }
-
-
-def moved(before: dict[Any, Any], after: dict[Any, Any]) -> Moved:
-    return {key for key in {*before, *after} if before.get(key) != after.get(key)}
-
-
-def everywhere(*days: str) -> Moved:
-    return {(mart, day) for mart in MARTS for day in days}
-
-
-def page_views(stand: Stand) -> int:
-    return sum(line["page_views"] for line in stand.counts() if line["mart"] == "visits_daily")
-
-
-def boundaries(stand: Stand) -> int:
-    """Look at every boundary of the chain, and return how many there are."""
-    answer = verbs.chain_check(verbs.Stand(stand.broker))
-    assert answer["faults_found"] == 0, answer
-    return len(answer["boundaries"])
-
-
-def covered(t_end: str) -> list[str]:
-    """The calendar dates of the model day that begins at an instant."""
-    start = datetime.fromisoformat(t_end.replace("Z", "+00:00")).astimezone(timezone.utc)
-    last = start + timedelta(days=1) - timedelta(microseconds=1)
-    return sorted({start.date().isoformat(), last.date().isoformat()})
-
-
-def runner(stand: Stand, *arguments: str) -> Any:
-    """The contract's command line on the store of the marts, as a person calls it."""
-    called = subprocess.run(
-        [sys.executable, str(ROOT / "runner.py"), *arguments],
-        env={**os.environ, "BACKFILL_DB": stand.store, "BACKFILL_EVENTS": str(stand.home)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(called.stdout)
 
 
 def test_the_loop_moves_one_model_day_at_a_time(stand: Stand) -> None:
@@ -137,59 +96,65 @@ def test_the_loop_moves_one_model_day_at_a_time(stand: Stand) -> None:
     assert succeeded(stand.generate("check")).receipt("check")["faults"] == []
 
 
-def test_at_noon_a_model_day_touches_two_dates_and_a_sealed_or_claimed_one_is_left_alone(stand: Stand) -> None:
-    verbs.clear(verbs.Stand(stand.broker))
+def test_an_exported_history_comes_back_through_the_dag_with_the_same_marts(stand: Stand, tmp_path: Path) -> None:
     emptied(stand)
-    history = succeeded(
-        stand.generate("backfill", t0="2024-02-28T12:00:00Z", days=1, visits_a_day=300, seed=3)
-    ).receipt("backfill")
-    # What a killed worker left behind holds nobody up.
-    runner(stand, "claim", "2024-02-28", "2024-02-28", "etl_pipeline/manual__2024-01-01T00:00:00+00:00")
+    succeeded(stand.generate("backfill", t0="2026-03-01T06:00:00Z", days=2, visits_a_day=100, seed=5))
+    history = succeeded(stand.generate("next-day")).receipt("next-day")
     succeeded(stand.load())
-    before = counts(stand)
-    assert {day for _, day in before} == {"2024-02-28", "2024-02-29"}
+    before, links = counts(stand), boundaries(stand)
+    artifact = str(tmp_path / "history.zip")
+    clickstream(stand, "export", artifact)
 
-    runner(stand, "seal", "2024-02-29", "2024-02-29")
-    runner(stand, "claim", "2024-03-01", "2024-03-01", "anna")
-    answer = succeeded(stand.generate("next-day", expected_t_end=history["t_end"])).receipt("next-day")
-    assert covered(history["t_end"]) == ["2024-02-29", "2024-03-01"]
-    first = succeeded(stand.load())
+    onto_the_other = stand.generate("import", artifact=artifact)
+    emptied(stand)
+    imported = succeeded(stand.generate("import", artifact=artifact)).receipt("import")
+    loaded = succeeded(stand.load())
 
-    # The sealed day keeps what was published and has its correction; the claimed one waits for its holder.
-    assert first.receipt("days_due") == ["2024-02-29", "2024-03-01"]
-    assert counts(stand) == before
-    correction = first.receipt("rebuild_day", 0)
-    published = before["visits_daily", "2024-02-29"][1]
-    assert (correction["dt"], correction["orders_before"]) == ("2024-02-29", published)
-    assert correction["orders_after"] > published
-    assert sorted(first.tasks()["rebuild_day"]) == [("skipped", 1), ("success", 1)]
-    assert "2024-03-01 is left alone: claimed_by:anna. The marts say what they said" in first.log("rebuild_day", 1)
-    assert first.receipt("validate")["left_alone"] == ["2024-02-29", "2024-03-01"]
-
-    runner(stand, "release", "2024-03-01", "2024-03-01", "anna")
-    second = succeeded(stand.load())
-
-    assert moved(before, counts(stand)) == everywhere("2024-03-01")
-    assert second.receipt("validate")["left_alone"] == ["2024-02-29"]
-    with open_store(stand.store) as store:
-        statement = Backfill(store, EventFolder(str(stand.home))).statement(DateRange.parse("2024-02-28", "2024-03-01"))
-    published_so_far = history["published"]["browser_events"] + answer["published"]["browser_events"]
-    assert statement["orders_corrected"] == published_so_far
-    assert [day["corrections"] for day in statement["partitions"]] == [0, 1, 0]
+    assert onto_the_other.state() == "failed"
+    assert "a history begins on a clean stand" in said_last(onto_the_other, "import")
+    assert imported["t_end"] == history["t_end"]
+    assert loaded.receipt("load_stg") == imported["published"]
+    assert {day for _, day in counts(stand)} == {f"2026-03-0{day}" for day in range(1, 5)}
+    # Offsets are new ones, and the fingerprint in dq_summary is made of them.
+    assert {mart for mart, _ in moved(before, counts(stand))} <= {"dq_summary"}
+    assert page_views(stand) == imported["published"]["browser_events"]
+    assert boundaries(stand) == links
+    assert succeeded(stand.generate("check")).receipt("check")["faults"] == []
 
 
-def said_last(run: Run, task_id: str) -> str:
-    return run.log(task_id)[-1]
+def test_next_day_is_refused_while_a_live_generator_runs_and_goes_on_from_where_that_ended(stand: Stand) -> None:
+    emptied(stand)
+    began = succeeded(stand.generate("backfill", t0="2026-05-01T00:00:00Z", days=1, visits_a_day=100, seed=5))
+    links = boundaries(stand)
+
+    with live(stand) as generator:
+        wait_until(lambda: t_end(stand) > began.receipt("backfill")["t_end"], "the live generator has committed")
+        refused = stand.generate("next-day")
+        generator.terminate()
+        answer = json.loads(generator.communicate()[0])
+    ended = t_end(stand)
+    accepted = stand.generate("next-day", expected_t_end=ended)
+
+    assert refused.state() == "failed"
+    assert refused.tasks()["next-day"] == [("failed", 1)]
+    assert said_last(refused, "next-day").startswith("Another generator is at work: continue ")
+    assert (generator.returncode, answer["t_end"]) == (0, ended)
+    assert succeeded(accepted).receipt("next-day")["t_end"] > ended
+    assert boundaries(stand) == links + 2
+    assert succeeded(stand.load()).receipt("validate")["page_views"] == page_views(stand)
 
 
-def emptied(stand: Stand) -> None:
-    """Empty what the load goes on from, and forget the marts of another test."""
-    from clickstream.etl import Etl
-    from clickstream.warehouse import Warehouse
+@contextmanager
+def live(stand: Stand) -> Iterator[subprocess.Popen[str]]:
+    """The live generator, half a model minute a second."""
+    command = [sys.executable, "-m", "clickstream", "continue", "--tick-seconds", "0.5", "--speed", "30"]
+    environ = {**os.environ, **stand.environ}
+    with subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.PIPE, text=True) as generator:
+        try:
+            yield generator
+        finally:
+            generator.kill()
 
-    with Warehouse.opened(stand.warehouse_url) as warehouse:
-        etl = Etl(warehouse)
-        etl.empty("stg", "ods", "dds")
-        for day in map(date.fromisoformat, etl.days_due()):
-            etl.stage_day(day)
-            etl.swap_day(day)
+
+def t_end(stand: Stand) -> str:
+    return spell(published(stand.broker).manifest.t_end)
