@@ -48,8 +48,9 @@ test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 w
 bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: half an hour, 8 GB of events in build/
 	@.venv-bench/bin/python -m benchmarks.bench
 
-bench-clickstream: .venv/.ready  ## a day generated and published, against the broker's own limit: a few minutes
+bench-clickstream: .venv/.ready .venv-stand/.ready  ## a day published, against the broker's own limit, and loaded: a few minutes
 	@$(BIN)/python -m benchmarks.clickstream
+	@$(STAND)/python -m benchmarks.etl
 
 .venv/.ready: requirements/dev.txt requirements/clickstream.txt
 	@$(PYTHON) -m venv .venv
