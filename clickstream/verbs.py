@@ -54,13 +54,14 @@ class Stand:
 
         Raises: RefusedError ("pipeline-busy" or "generator-running").
         """
-        if busy := self.pipeline():
-            raise RefusedError(
-                "pipeline-busy",
-                f"{busy}: generating under a load would give it half a day. Pause it and let its run end.",
-            )
+        self.require_rest()
         with self.broker.seat(verb) as seat, self.broker.writer() as writer:
             yield seat, writer
+
+    def require_rest(self) -> None:
+        """Raise RefusedError ("pipeline-busy") unless the load is paused and idle, so that the stand holds still."""
+        if busy := self.pipeline():
+            raise RefusedError("pipeline-busy", f"{busy}, and no load may run meanwhile. Pause it, let its run end.")
 
     def require_clean(self) -> None:
         """Raise RefusedError ("not-clean") when a topic or the warehouse's staging holds anything."""
@@ -189,6 +190,7 @@ class ExportAnswer(TypedDict):
 
 def export(stand: Stand, path: str) -> ExportAnswer:
     """Write the published history as a portable artifact. A tail after it is left out."""
+    stand.require_rest()
     history = published(stand.broker)
     manifest = history.manifest
     state = _published_state(stand.broker, manifest)
@@ -211,6 +213,7 @@ def export(stand: Stand, path: str) -> ExportAnswer:
 
 def check(stand: Stand) -> audit.CheckAnswer:
     """Recount the topics against the manifest."""
+    stand.require_rest()
     return audit.check(stand.broker, published(stand.broker))
 
 

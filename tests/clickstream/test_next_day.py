@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -235,8 +236,10 @@ def test_a_filled_staging_and_a_busy_pipeline_are_refused_before_anything_is_pub
     assert (not_clean.value.reason, pipeline_busy.value.reason) == ("not-clean", "pipeline-busy")
     verbs.backfill(Stand(broker), **SMALL, days=1)
     assert verbs.next_day(filled)["t_end"] == spelled(2)
-    with pytest.raises(RefusedError, match="etl_pipeline is not paused"):
-        verbs.next_day(busy)
+    for verb in (verbs.next_day, verbs.check, lambda stand: verbs.export(stand, os.devnull)):
+        with pytest.raises(RefusedError, match="etl_pipeline is not paused"):
+            verb(busy)
+    assert verbs.chain_check(busy)["faults_found"] == 0
     assert held(broker) == days(2)
 
 
