@@ -75,7 +75,8 @@ class Backfill:
             def reason(dt: str) -> str | None:
                 return reason_to_skip(dt in sealed, holders.get(dt), owner)
 
-            with self._source.count_ahead((dt for dt in dates if reason(dt) is None), stop) as counts:
+            due = (dt for dt in dates if reason(dt) is None)
+            with self._store.burst(), self._source.count_ahead(due, stop) as counts:
                 for passed, dt in enumerate(dates):
                     if progress is not None:
                         progress(passed, dt)

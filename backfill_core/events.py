@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from backfill_core.counting.ahead import Ahead
-    from backfill_core.counting.spans import Engine, Part
+    from backfill_core.counting.spans import Part
 
 ATTEMPTS = 10
 """How often a file that changes under its reader is read before that is reported."""
@@ -27,13 +27,14 @@ class EventFolder:
 
     def __init__(self, path: str, engine: str | None = None, workers: int | None = None) -> None:
         self.path = path
+        self._start = os.path.join(path, "dt=")
         self.engine = engine
         self.workers = workers
         self._counted_bytes = 0
 
     def file(self, dt: str) -> str:
         """Return the path of the partition's file, whether it exists or not."""
-        return os.path.join(self.path, f"dt={dt}.jsonl")
+        return f"{self._start}{dt}.jsonl"
 
     def check(self) -> None:
         """Make sure that the folder can be read, so that no missing folder looks like missing data.
@@ -76,22 +77,36 @@ class EventFolder:
             PartitionError: a line breaks the shape, the sum is beyond 64 bits, or the file can't be read.
             Stopped: `stop` answered true before the end.
         """
-        from backfill_core.counting.spans import FileChanged, count_span
-
         for _ in range(ATTEMPTS):
             found = self.fingerprint(dt)
             if found is None:
                 return None
-            engine = self._engine_for(found.size)
-            try:
-                part = count_span(self.file(dt), dt, found, 0, found.size, engine, stop)
-            except (FileNotFoundError, FileChanged):
-                continue
-            except OSError as error:
-                raise PartitionError(f"{self.file(dt)}: {error.strerror}") from None
-            if self.fingerprint(dt) == found:
-                return self.counted(dt, found, [part])
+            counted = self.count_as(dt, found, stop)
+            if counted is not None:
+                return counted
         raise self.keeps_changing(dt)
+
+    def count_as(self, dt: str, found: Fingerprint, stop: Callable[[], bool] | None = None) -> Counted | None:
+        """Count one partition as it was when it had that fingerprint; None where it has it no more.
+
+        Raises:
+            PartitionError, Stopped: as from `count`.
+        """
+        from backfill_core.counting.spans import FileChanged, count_at_once, count_span, load_engine
+
+        path, size = self.file(dt), found.size
+        try:
+            if size < SMALL:
+                part = count_at_once(path, dt, found, load_engine(self.engine or "python"), stop)
+            else:
+                self._counted_bytes += size
+                engine = load_engine("python" if self.engine is None and self._counted_bytes < MUCH else self.engine)
+                part = count_span(path, dt, found, 0, size, engine, stop)
+        except (FileNotFoundError, FileChanged):
+            return None
+        except OSError as error:
+            raise PartitionError(f"{path}: {error.strerror}") from None
+        return self.counted(dt, found, [part]) if self.fingerprint(dt) == found else None
 
     def count_ahead(self, partitions: Iterable[str], stop: Callable[[], bool] | None = None) -> Ahead:
         """Return a context manager whose `take` counts one partition after the other, as `count` does.
@@ -129,9 +144,3 @@ class EventFolder:
     def keeps_changing(self, dt: str) -> PartitionError:
         """Return the error for a file that did not hold still for as long as it takes to count it."""
         return PartitionError(f"{self.file(dt)}: it keeps changing while it is read; run again when its writer is done")
-
-    def _engine_for(self, size: int) -> Engine:
-        from backfill_core.counting.spans import load_engine
-
-        self._counted_bytes += size if size >= SMALL else 0
-        return load_engine("python" if self.engine is None and self._counted_bytes < MUCH else self.engine)

@@ -45,11 +45,15 @@ class Ahead:
     def take(self) -> Counted | None:
         """Count the next partition, as `EventFolder.count` does, and raise what that raises."""
         self._look_ahead()
-        dt, fingerprint, questions = self._upcoming.popleft()
-        parts = self._answers(questions)
-        if parts and fingerprint is not None and self._folder.fingerprint(dt) == fingerprint:
-            return self._folder.counted(dt, fingerprint, parts)
-        return self._folder.count(dt, self._stop)
+        dt, found, questions = self._upcoming.popleft()
+        counted = None
+        if found is not None:
+            parts = self._answers(questions)
+            if parts is None:
+                counted = self._folder.count_as(dt, found, self._stop)
+            elif self._folder.fingerprint(dt) == found:
+                return self._folder.counted(dt, found, parts)
+        return counted or self._folder.count(dt, self._stop)
 
     def __enter__(self) -> Ahead:
         return self
@@ -63,10 +67,10 @@ class Ahead:
     def _look_ahead(self) -> None:
         new = []
         while len(self._upcoming) < PARTITIONS and (dt := next(self._partitions, None)) is not None:
-            upcoming = _Upcoming(dt, self._large_file(dt) if self._most_workers > 1 else None, [])
-            self._upcoming.append(upcoming)
-            if upcoming.fingerprint is not None:
-                self._bytes += upcoming.fingerprint.size
+            found = self._look_at(dt) if self._most_workers > 1 else None
+            self._upcoming.append(upcoming := _Upcoming(dt, found, []))
+            if found is not None and found.size >= SMALL:
+                self._bytes += found.size
                 new.append(upcoming)
         if self._bytes < MUCH:
             return
@@ -79,26 +83,27 @@ class Ahead:
             self._ask(self._workers, upcoming)
         self._workers.take_in(0)
 
-    def _large_file(self, dt: str) -> Fingerprint | None:
+    def _look_at(self, dt: str) -> Fingerprint | None:
         try:
-            found = Fingerprint.of(os.stat(self._folder.file(dt)))
+            return Fingerprint.of(os.stat(self._folder.file(dt)))
         except OSError:
             return None  # it is told when it is the partition's turn
-        return found if found is not None and found.size >= SMALL else None
 
     def _ask(self, workers: Workers, upcoming: _Upcoming) -> None:
         from backfill_core.counting.workers import Question
 
-        dt, fingerprint, questions = upcoming
-        if fingerprint is not None:
-            size, path = fingerprint.size, self._folder.file(dt)
+        dt, found, questions = upcoming
+        if found is not None and found.size >= SMALL:
+            size, path = found.size, self._folder.file(dt)
             span = max(SPAN, -(-size // MOST_SPANS))
             for start in range(0, size, span):
-                questions.append(Question(path, dt, fingerprint, start, min(start + span, size)))
+                questions.append(Question(path, dt, found, start, min(start + span, size)))
             workers.ask(questions)
 
     def _answers(self, questions: list[Question]) -> list[Part] | None:
         """Wait for the answers; None if nothing was asked, or one of them could not be given."""
+        if not questions:
+            return None
         for question in questions:
             while self._workers is not None and not question.answered:
                 if self._stop is not None and self._stop():
@@ -108,12 +113,12 @@ class Ahead:
         return parts if len(parts) == len(questions) else None
 
 
-class _Upcoming(namedtuple("_Upcoming", ("dt", "fingerprint", "questions"))):
-    """A partition whose turn will come, with a fingerprint if its file is not small, and what was asked about it."""
+class _Upcoming(namedtuple("_Upcoming", ("dt", "found", "questions"))):
+    """A partition whose turn will come, its file as it was found, and what was asked about it."""
 
     __slots__ = ()
     dt: str
-    fingerprint: Fingerprint | None
+    found: Fingerprint | None
     questions: list[Question]
 
 

@@ -19,7 +19,19 @@ if TYPE_CHECKING:
             """One transaction that sees one moment and changes nothing."""
 
         def writing(self) -> AbstractContextManager[Tables]:
-            """One transaction that is alone in writing, durable when the block ends, undone when it raises."""
+            """One transaction that is alone in writing, undone when it raises.
+
+            It is seen by all when the block ends, and durable then, but in a burst.
+            """
+
+        def burst(self) -> AbstractContextManager[None]:
+            """Let the transactions of a block become durable together: all of them when it ends, however it does.
+
+            Until then a power cut, and nothing else, may take back the latest of them.
+
+            Raises:
+                StoreError: what was committed could not be made durable; also from a transaction in the block.
+            """
 
         def close(self) -> None:
             """Let the store go."""

@@ -31,11 +31,11 @@ class Interrupting(EventFolder):
         super().__init__(str(source.folder))
         self.happens: Callable[[], object] = lambda: None
 
-    def count(self, dt: str, stop: Callable[[], bool] | None = None) -> Counted | None:
-        found = super().count(dt, stop)
+    def count_as(self, dt: str, found: Fingerprint, stop: Callable[[], bool] | None = None) -> Counted | None:
+        counted = super().count_as(dt, found, stop)
         happens, self.happens = self.happens, lambda: None
         happens()
-        return found
+        return counted
 
 
 def test_a_run_replaces_and_never_adds(backfill: Backfill, source: Source, store: Store) -> None:

@@ -32,7 +32,7 @@ def watch(statement):
 
 db, events = sys.argv[1:]
 with open_store(db) as store:
-    store._connection.set_trace_callback(watch)
+    store._connection._connection.set_trace_callback(watch)
     Backfill(store, EventFolder(events)).run(DateRange.parse("2026-02-01", "2026-02-14"), "new")
 """
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
     from multiprocessing.context import ForkServerProcess
 
-    from backfill_core.counting.facts import Counted
+    from backfill_core.counting.facts import Counted, Fingerprint
 
 
 def start(work: Callable[..., Any], *arguments: Any) -> ForkServerProcess:
@@ -85,8 +85,8 @@ def _die_at(statement: int, after: bool) -> None:
 class Freezing(EventFolder):
     """A folder whose reader is stopped by a signal each time that it has counted, as by a machine that sleeps."""
 
-    def count(self, dt: str, stop: Callable[[], bool] | None = None) -> Counted | None:
-        counted = super().count(dt, stop)
+    def count_as(self, dt: str, found: Fingerprint, stop: Callable[[], bool] | None = None) -> Counted | None:
+        counted = super().count_as(dt, found, stop)
         os.kill(os.getpid(), signal.SIGSTOP)
         return counted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,28 +76,3 @@ def test_an_emptied_file_is_no_store(world: World) -> None:
         open_store(world.db)
 
     assert os.stat(world.db).st_size == 0
-
-
-def test_any_beginning_of_the_log_gives_whole_partitions(world: World) -> None:
-    """A power cut may leave any part of the write-ahead log behind: each is some moment between two commits."""
-    story.begin(world, COUNT)
-    with world.backfill():  # as long as somebody has it open, the log stays
-        story.run(world, COUNT, "new")
-        kept = {name: (world.folder / name).read_bytes() for name in ("state.db", "state.db-wal")}
-    log = kept["state.db-wal"]
-    assert len(log) > 5 * 4096
-    place = world.folder / "power cut"
-    seen = []
-
-    for size in [*range(0, len(log), 1021), len(log)]:
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        (place / "state.db").write_bytes(kept["state.db"])
-        (place / "state.db-wal").write_bytes(log[:size])
-        with open_store(str(place / "state.db")) as store, store.reading() as tables:
-            rows = list(tables.published(days(COUNT)))
-        seen.append([(orders, amount) for _, orders, amount, _ in rows])
-
-    assert all(len(view) == COUNT and set(view) <= {story.OLD, story.NEW} for view in seen)
-    news = [view.count(story.NEW) for view in seen]
-    assert set(news) == set(range(COUNT + 1))

@@ -31,7 +31,7 @@ def test_a_run_killed_at_any_statement_leaves_whole_partitions_and_can_be_run_ag
         story.check_that_running_again_is_enough(world, COUNT)
     print(f"killed at {statement - 1} statements")
     assert statement > 5 * COUNT
-    assert new_before == (COUNT if after else COUNT - 1)
+    assert new_before >= (COUNT if after else COUNT - 1)
 
 
 @pytest.mark.parametrize("work", [claim_and_die, seal_and_die])
