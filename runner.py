@@ -4,12 +4,14 @@
 The commands, answers and codes are in docs/runner.md.
 """
 
+import gc
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # Python leaves it out if it is told to be safe
 
 if __name__ == "__main__":
+    gc.disable()
     try:
         from backfill_core.contract import main
     except KeyboardInterrupt:  # from here on signals are heard; see main

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_core.counting.facts import fits_64_bits
-from backfill_core.errors import BackfillError, NotSealedError, PartitionError, StoreError
-from backfill_core.guard import reason_to_skip
+from backfill_core.errors import BackfillError, NotSealedError, PartitionError, StoreError, UsageError
+from backfill_core.guard import fits_64_bits, reason_to_skip
 from backfill_core.partition import DateRange, check_text
 
 TYPE_CHECKING = False
@@ -31,14 +30,22 @@ class Backfill:
 
     Every answer is ready for JSON and has the shape that `backfill_core.answers` names. Ranges are inclusive.
 
+    source: None will do for what reads no events: claims, seals, rollups, statements.
+
     Raises, from every operation:
         UsageError: an empty owner or reason, or one that isn't text.
         StoreError: the store failed; what it held before the operation's last whole transaction is still there.
     """
 
-    def __init__(self, store: Store, source: EventFolder) -> None:
+    def __init__(self, store: Store, source: EventFolder | None = None) -> None:
         self._store = store
-        self._source = source
+        self._given_source = source
+
+    @property
+    def _source(self) -> EventFolder:
+        if self._given_source is None:
+            raise UsageError("this reads events, and no folder of events was given")
+        return self._given_source
 
     def run(
         self,

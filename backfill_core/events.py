@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from backfill_core.counting.facts import MUCH, SMALL, Counted, Fingerprint, Tally, fits_64_bits
+from backfill_core.counting.facts import MUCH, SMALL, Counted, Fingerprint, Tally
 from backfill_core.errors import PartitionError, SourceError
+from backfill_core.guard import fits_64_bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""When a date must be left alone."""
+"""What must not be written: a date that is to be left alone, a number that no database keeps."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def reason_to_skip(sealed: bool, holder: str | None, owner: str) -> str | None:
     if holder not in (None, owner):
         return f"claimed_by:{holder}"
     return None
+
+
+def fits_64_bits(number: int) -> bool:
+    """Return whether a database can keep the number as an integer."""
+    return -(2**63) <= number < 2**63

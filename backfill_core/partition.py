@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date
 
 from backfill_core.errors import UsageError
@@ -10,8 +9,6 @@ from backfill_core.errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def parse_date(text: str) -> date:
@@ -21,10 +18,11 @@ def parse_date(text: str) -> date:
         UsageError: the text has another form, or names a day that the calendar doesn't have.
     """
     try:
-        if _DATE.fullmatch(text):
-            return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
-        pass  # the 30th of February
+        day = None
+    if day is not None and day.isoformat() == text:  # newer versions of Python read other forms too
+        return day
     raise UsageError(f"not a date: {text!r}; write a day of the calendar as YYYY-MM-DD")
 
 

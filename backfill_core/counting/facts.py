@@ -50,8 +50,3 @@ class Counted(namedtuple("Counted", ("tally", "fingerprint"))):
 
 class Stopped(Exception):  # noqa: N818  a request that was heard, not an error
     """The caller asked to stop in the middle of a file."""
-
-
-def fits_64_bits(number: int) -> bool:
-    """Return whether a database can keep the number as an integer."""
-    return -(2**63) <= number < 2**63

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from backfill_core.counting.facts import fits_64_bits
+from backfill_core.guard import fits_64_bits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

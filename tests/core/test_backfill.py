@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_core import Backfill, DateRange, EventFolder, NotSealedError, PartitionError, SourceError, StoreError
+from backfill_core import (
+    Backfill,
+    DateRange,
+    EventFolder,
+    NotSealedError,
+    PartitionError,
+    SourceError,
+    StoreError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +131,16 @@ def test_a_correction_is_of_the_newest_source_too(store: Store, source: Source) 
     answer = backfill.amend(DAY.first, "late")
 
     assert (answer["amount_before"], answer["amount_after"]) == (1, 6)
+
+
+def test_what_reads_no_events_needs_no_folder_of_them(store: Store) -> None:
+    backfill = Backfill(store)
+
+    claimed = backfill.claim(DAY, "a")["claimed"]
+    with pytest.raises(UsageError, match="no folder of events"):
+        backfill.run(DAY, "a")
+
+    assert claimed == [FIRST]
 
 
 def test_reasons_have_an_order(backfill: Backfill, source: Source) -> None:
