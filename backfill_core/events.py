@@ -83,12 +83,15 @@ class EventFolder:
             if found is None:
                 return None
             counted = self.count_as(dt, found, stop)
-            if counted is not None:
+            if counted is not None and self.fingerprint(dt) == found:
                 return counted
         raise self.keeps_changing(dt)
 
     def count_as(self, dt: str, found: Fingerprint, stop: Callable[[], bool] | None = None) -> Counted | None:
         """Count one partition as it was when it had that fingerprint; None where it has it no more.
+
+        A file that changes while it is read makes a wrong count: whoever uses it has to look at the file again. Of
+        what is wrong with it, that is made sure here.
 
         Raises:
             PartitionError, Stopped: as from `count`.
@@ -107,7 +110,12 @@ class EventFolder:
             return None
         except OSError as error:
             raise PartitionError(f"{path}: {error.strerror}") from None
-        return self.counted(dt, found, [part]) if self.fingerprint(dt) == found else None
+        try:
+            return self.counted(dt, found, [part])
+        except PartitionError:
+            if self.fingerprint(dt) != found:
+                return None
+            raise
 
     def count_ahead(self, partitions: Iterable[str], stop: Callable[[], bool] | None = None) -> Ahead:
         """Return a context manager whose `take` counts one partition after the other, as `count` does.

@@ -172,7 +172,9 @@ def _counts(source: EventFolder, dts: list[str]) -> dict[str, Count]:
     with source.count_ahead(dts) as ahead:
         for dt in dts:
             try:
-                counts[dt] = ahead.take()
+                counted = ahead.take()
+                changed = counted is not None and source.fingerprint(dt) != counted.fingerprint
+                counts[dt] = source.count(dt) if changed else counted
             except PartitionError as error:
                 counts[dt] = error
     return counts

@@ -43,7 +43,10 @@ class Ahead:
         self._upcoming: deque[_Upcoming] = deque()
 
     def take(self) -> Counted | None:
-        """Count the next partition, as `EventFolder.count` does, and raise what that raises."""
+        """Count the next partition, and raise what `EventFolder.count` raises.
+
+        Before the count is used, its fingerprint has to be compared with the file's once more.
+        """
         self._look_ahead()
         dt, found, questions = self._upcoming.popleft()
         counted = None

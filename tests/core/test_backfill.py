@@ -133,6 +133,18 @@ def test_a_correction_is_of_the_newest_source_too(store: Store, source: Source) 
     assert (answer["amount_before"], answer["amount_after"]) == (1, 6)
 
 
+def test_a_comparison_is_with_the_newest_source_too(store: Store, source: Source) -> None:
+    source.put(FIRST, 1)
+    folder = Interrupting(source)
+    backfill = Backfill(store, folder)
+    backfill.run(DAY, "a")
+    folder.happens = lambda: source.put(FIRST, 1, 5)
+
+    status = backfill.status(DAY, compare=True)
+
+    assert status["partitions"][0]["source"] == "differs"
+
+
 def test_what_reads_no_events_needs_no_folder_of_them(store: Store) -> None:
     backfill = Backfill(store)
 

@@ -177,6 +177,15 @@ def test_a_file_that_is_replaced_while_it_is_read_is_counted_anew(source: Source
     assert found.tally == (7, 35)
 
 
+def test_what_is_wrong_with_a_file_that_is_replaced_meanwhile_is_not_told(source: Source) -> None:
+    source.file(DT).write_bytes(ONE + b"half a li")
+
+    found = EventFolder(str(source.folder)).count(DT, Replacer(source, times=1))
+
+    assert found is not None
+    assert found.tally == (7, 35)
+
+
 def test_a_file_that_vanishes_while_it_is_read_is_no_tally(source: Source) -> None:
     source.file(DT).write_bytes(ONE * 20_000)
 
