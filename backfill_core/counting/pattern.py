@@ -68,33 +68,40 @@ class PatternEngine:
 
     def add_up(self, piece: Piece, dt: str) -> Sum:
         """Add up the lines that are spelled like the first: the four fields in the usual order, order_id unescaped."""
-        lines = piece.buffer.count(b"\n", piece.begin, piece.end)
         style = style_of(piece, dt)
         text = piece.view()
         if style is None or not is_utf8(text):
-            return Sum(lines, 0, 0, bytes(text))
-        pattern = _pattern(style.space)
-        amounts = pattern.findall(text)
-        rest = b"" if len(amounts) == lines else pattern.sub(b"", text)  # each match is one whole line
-        # A line that matches has one middle at most: so these are all of this partition, or not.
-        of_date = piece.buffer.count(style.middle, piece.begin, piece.end) - rest.count(style.middle)
-        if of_date != len(amounts):
-            return Sum(lines, 0, 0, bytes(text))
-        return Sum(lines, len(amounts), sum(map(int, amounts)), rest)
+            return Sum(piece.buffer.count(b"\n", piece.begin, piece.end), 0, 0, bytes(text))
+        amounts = _pattern(style.space).findall(text)  # one for each line
+        matches, rest = len(amounts), b""
+        try:
+            amount = sum(map(int, amounts))
+        except ValueError:  # an empty one, of a line that is not recognised
+            rest = b"".join(line + b"\n" for line, found in zip(piece.lines(), amounts, strict=True) if not found)
+            recognised = list(filter(None, amounts))
+            matches, amount = len(recognised), sum(map(int, recognised))
+        if piece.buffer.count(style.middle, piece.begin, piece.end) - rest.count(style.middle) != matches:
+            return Sum(len(amounts), 0, 0, bytes(text))
+        return Sum(len(amounts), matches, amount, rest)
 
 
 @lru_cache(maxsize=4)
 def _pattern(space: str) -> re.Pattern[bytes]:
-    """Compile the pattern of one style. It takes any date: to compile one for each would cost as much as many lines."""
-    style = next(style for style in styles("DATE") if style.space == space)
-    head, middle, paid, refund = map(re.escape, style[1:])
-    order_id = rb'[^"\\\x00-\x1f]*'
-    return re.compile(
-        rb"(?m)^" + head + order_id + middle.replace(b"DATE", rb"[0-9-]{10}") + rb"("
-        rb"-?(?:0|[1-9][0-9]{0,17})(?=" + paid + rb"\r?\n)|"  # up to 18 digits are within 64 bits; most are paid
-        rb"-[1-9][0-9]{0,17}(?=" + refund + rb"\r?\n)"
-        rb").*\n"
-    )
+    """Compile the pattern of one style, for any date: it matches every line, and has the amount of those it recognises.
+
+    Of the middle it takes the length alone, which is sooner done than to compare it. If there is a middle in the text
+    for each line that matches, each has its own in its place: nowhere else in such a line is there room for one, as an
+    order_id ends at the first quote, and no digit of a middle stands before a comma.
+    """
+    style = next(style for style in styles("YYYY-MM-DD") if style.space == space)
+    order_id = rb"[ !#-\[\]-\xff]*"  # no control character, quote or backslash
+    rest_of_middle = b".{%d}" % (len(style.middle) - len(b'",'))
+    number = b"[1-9][0-9]{0,17}"  # up to 18 digits are within 64 bits
+    is_paid = b"(?=.{%d}p)" % style.paid.index(b"paid")
+    amount = b"(%b%b|-%b|0%b)" % (number, is_paid, number, is_paid)
+    tail = re.escape(style.paid).replace(b"paid", b"(?:paid|refund)")
+    line = re.escape(style.head) + order_id + b'",' + rest_of_middle + amount + tail
+    return re.compile(b"(?:" + line + rb"\r?\n|.*\n)")
 
 
 def is_utf8(text: memoryview) -> bool:
