@@ -114,7 +114,7 @@ def _add_up(piece: Piece, style: Style) -> Sum:
         and np.count_nonzero(text[begin:end].view(np.int8) <= ord('"')) == in_parts * len(ends)
         and buffer.find(b"\\", begin, end) < 0
     ):
-        if not is_utf8(piece.view()):
+        if np.count_nonzero(good) < len(ends) / 2 or not is_utf8(piece.view()):
             return Sum(len(ends), 0, 0, bytes(piece.view()))
         good &= _are_plain(text, id_starts, id_ends)
         values[~good] = 0
@@ -132,9 +132,10 @@ def _newlines(text: Bytes, begin: int, end: int) -> Places:
     marked = np.flatnonzero(bits != 0)
     mark = bits[marked]
     below = mark - np.uint64(1)  # the bits below a word's first mark
-    if np.any(mark & below):  # and that was not its only one
+    if (mark & below).max() > 0:  # and that was not its only one
         return np.flatnonzero(marks) + begin
-    places: Places = (marked << 6) + bitwise_count(below) + begin
+    places: Places = (marked << 6) + begin
+    places += bitwise_count(below).astype(np.intp)
     return places
 
 

@@ -18,6 +18,7 @@ from tests.core.hostile import DT, compact, disagreement, some_lines, usual_line
 from tests.core.sources import order
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from backfill_core.counting.spans import Engine
@@ -72,6 +73,35 @@ def test_a_quote_too_few_in_one_line_does_not_make_up_for_one_too_many_in_anothe
         found = engine.add_up(Piece.of(usual + too_few + usual + too_many + usual), DT)
 
         assert (found.orders, found.rest) == (3, too_few + too_many)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("style", [str, compact])
+def test_the_date_counts_in_its_place_only(engine: Engine, style: Callable[[str], str]) -> None:
+    usual = style(order(DT, 5)).encode()
+    middle = usual[usual.index(b'x"') + 1 : usual.index(b"5,")]
+    a_quote_too_few = usual.replace(b'x"', b"").replace(b"5,", b"1235,")
+    none = usual.replace(middle, b'",' + b" " * (len(middle) - 2))
+    two = usual.replace(middle, middle + b"5" + middle)
+    another = usual.replace(DT.encode(), b"2026-02-02")
+    odd = [a_quote_too_few, none, two, another, none + two, two + another + none]
+
+    found = [engine.add_up(Piece.of(usual * 50 + lines + usual * 50), DT) for lines in odd]
+
+    assert all(count_strictly(lines.splitlines(), DT).fault for lines in odd)
+    for lines, (_, orders, amount, rest) in zip(odd, found, strict=True):
+        assert lines in rest
+        assert (orders, amount) == (100 - (len(rest) - len(lines)) // len(usual), orders * 5)
+
+
+def test_vectors_leave_the_bytes_behind_a_piece_as_they_are() -> None:
+    piece = Piece.of((order(DT, 5) * 100).encode())
+    piece.buffer[piece.end :] = b"x" * (len(piece.buffer) - piece.end)
+    before = bytes(piece.buffer)
+
+    found = VectorEngine(smallest=0).add_up(piece, DT)
+
+    assert (found.orders, found.rest, bytes(piece.buffer)) == (100, b"", before)
 
 
 def test_vectors_do_not_wrap_where_a_sum_leaves_64_bits() -> None:
