@@ -84,16 +84,15 @@ def _add_up(piece: Piece, style: Style) -> Sum:
     amount_ends = ends - len(style.paid + newline)
     words = _words_at(amount_ends - DIGITS, buffer, 1 + paid.width)
     good = paid.equals(words[:, 1:])
-    last_words = words[:, 0].copy()
     others = np.flatnonzero(~good)
     amount_ends[others] -= len(style.refund) - len(style.paid)
-    words = _words_at(amount_ends[others] - DIGITS, buffer, 1 + refund.width)
-    good[others] = refund.equals(words[:, 1:])
-    last_words[others] = words[:, 0]
+    other_words = _words_at(amount_ends[others] - DIGITS, buffer, 1 + refund.width)
+    good[others] = refund.equals(other_words[:, 1:])
+    words[others, 0] = other_words[:, 0]
     good[1:] &= good[:-1]  # so far each told of the head of the next line; that of the first is known
 
     # The amount: as many digits as its value needs, and a refund's is negative.
-    digits, values = _numbers(last_words)
+    digits, values = _numbers(words[:, 0])
     first_digits = amount_ends - digits
     good &= values >= _LEAST[digits]
     negative = text[first_digits - 1] == ord("-")
