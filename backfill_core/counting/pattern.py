@@ -89,9 +89,9 @@ class PatternEngine:
 def _pattern(space: str) -> re.Pattern[bytes]:
     """Compile the pattern of one style, for any date: it matches every line, and has the amount of those it recognises.
 
-    Of the middle it takes the length alone, which is sooner done than to compare it. If there is a middle in the text
-    for each line that matches, each has its own in its place: nowhere else in such a line is there room for one, as an
-    order_id ends at the first quote, and no digit of a middle stands before a comma.
+    Of the middle it takes the length alone, which is sooner done than to compare it. If the text has a middle for each
+    line that matches, each has its own, and in its place: it can't begin before, as an order_id ends at the first quote
+    and a comma follows, nor after, as no digit of a middle stands before a comma.
     """
     style = next(style for style in styles("YYYY-MM-DD") if style.space == space)
     order_id = rb"[ !#-\[\]-\xff]*"  # no control character, quote or backslash

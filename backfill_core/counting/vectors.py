@@ -193,7 +193,10 @@ def _numbers(words: Words) -> tuple[Places, Words]:
 
 
 def _are_plain(text: Bytes, starts: Places, ends: Places) -> Flags:
-    """Return for each order_id whether nothing in it ends or escapes a string; an empty one is not told from others."""
+    """Return for each order_id whether nothing in it ends or escapes a string, and it is not empty: slower, one by one.
+
+    starts, ends: where each begins, and before which place it ends.
+    """
     harsh = text < ord(" ")
     harsh |= text == ord('"')
     harsh |= text == ord("\\")
