@@ -40,24 +40,25 @@ class Style(namedtuple("Style", ("space", "head", "middle", "paid", "refund"))):
     refund: bytes
 
 
-@lru_cache(maxsize=4)
-def styles(dt: str) -> tuple[Style, ...]:
-    """Return the two styles of `json.dumps` for one partition: with spaces after separators, and without."""
-    return tuple(
-        Style(
-            space=space,
-            head=f'{{"order_id":{space}"'.encode(),
-            middle=f'",{space}"dt":{space}"{dt}",{space}"amount":{space}'.encode(),
-            paid=f',{space}"status":{space}"paid"}}'.encode(),
-            refund=f',{space}"status":{space}"refund"}}'.encode(),
-        )
-        for space in (" ", "")
+STYLES = tuple(
+    Style(
+        space=space,
+        head=f'{{"order_id":{space}"'.encode(),
+        middle=f'",{space}"dt":{space}"YYYY-MM-DD",{space}"amount":{space}'.encode(),
+        paid=f',{space}"status":{space}"paid"}}'.encode(),
+        refund=f',{space}"status":{space}"refund"}}'.encode(),
     )
+    for space in (" ", "")
+)
+"""The two styles of `json.dumps`, with spaces after separators and without; the date is that of a partition."""
 
 
 def style_of(piece: Piece, dt: str) -> Style | None:
     """Return the style that the first line is written in, None for any other."""
-    return next((style for style in styles(dt) if piece.buffer.startswith(style.head, piece.begin)), None)
+    for style in STYLES:
+        if piece.buffer.startswith(style.head, piece.begin):
+            return style._replace(middle=style.middle.replace(b"YYYY-MM-DD", dt.encode()))
+    return None
 
 
 class PatternEngine:
@@ -93,7 +94,7 @@ def _pattern(space: str) -> re.Pattern[bytes]:
     line that matches, each has its own, and in its place: it can't begin before, as an order_id ends at the first quote
     and a comma follows, nor after, as no digit of a middle stands before a comma.
     """
-    style = next(style for style in styles("YYYY-MM-DD") if style.space == space)
+    [style] = (style for style in STYLES if style.space == space)
     order_id = rb"[ !#-\[\]-\xff]*"  # no control character, quote or backslash
     rest_of_middle = b".{%d}" % (len(style.middle) - len(b'",'))
     number = b"[1-9][0-9]{0,17}"  # up to 18 digits are within 64 bits
