@@ -1,6 +1,6 @@
 """A model day, generated and published, against the broker's own limit: the same bytes, already made, published alike.
 
-    python -m benchmarks.clickstream [--visits-a-day 100000] [--rounds 5]
+    python -m benchmarks.clickstream [--visits-a-day 100000] [--rounds 9]
 
 The two take turns at going first, day after day of one history, on the same Kafka (one of its own, or
 KAFKA_BOOTSTRAP_SERVERS), so both meet the same machine; the first day warms up. The ratio is the median of the rounds'.
@@ -52,7 +52,7 @@ def publish_next_day(broker: Broker) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--visits-a-day", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     with ExitStack() as stack:
         servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")

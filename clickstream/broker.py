@@ -25,7 +25,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from clickstream.errors import ClickstreamError, RefusedError
-from clickstream.topics import EVENT_TOPICS, GENERATOR_KEY, GENERATOR_TOPICS, MANIFEST, key_of
+from clickstream.topics import EVENT_TOPICS, GENERATOR_KEY, GENERATOR_TOPICS, KEY, MANIFEST
 
 GENERATOR: str = "clickstream-generator"
 """The transactional id of every publication, and the consumer group whose one seat a generator takes."""
@@ -312,7 +312,7 @@ class Broker:
             enable_auto_commit=False,
             auto_offset_reset="error",
             queued_max_messages_kbytes=65536,
-            fetch_wait_max_ms=10,  # an end that is reached is told at once
+            fetch_wait_max_ms=1,  # an end that is reached is told at once
         )
 
     @contextmanager
@@ -385,7 +385,7 @@ class Seat:
     def _poll_until(self, condition: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not condition() and time.monotonic() < deadline:
-            self._consumer.poll(0.1)
+            self._consumer.poll(0.01)
 
 
 class Writer:
@@ -404,6 +404,10 @@ class Writer:
     def fence(self) -> None:
         """End any earlier writer's transaction, and keep it from another, if the broker has them."""
         if self._broker.transactions:
+            # Asked before the bootstrap address (first) and the broker itself (second) have answered, the client would
+            # let half a second pass before it asks again.
+            for _ in range(2):
+                _retried(lambda: self._producer.list_topics(self._broker.prefix + MANIFEST, timeout=5.0))
             _retried(lambda: self._producer.init_transactions(ANSWER_SECONDS))
 
     def close(self) -> None:
@@ -418,10 +422,14 @@ class Writer:
         if self._broker.transactions:
             self._producer.begin_transaction()
 
-    def send_lines(self, topic: str, lines: bytes) -> None:
-        """Send event records, one a line, each under its key; wait while the broker has too many to take in."""
-        *records, _ = lines.split(b"\n")
-        messages: list[dict[str, Any]] = [{"key": key_of(record), "value": record} for record in records]
+    def send_lines(self, topic: str, lines: bytes) -> int:
+        """Send event records, one a line, each under its key; wait while the broker has too many to take in.
+
+        Returns how many they are.
+        """
+        records = lines.split(b"\n")
+        records.pop()
+        messages: list[dict[str, Any]] = [{"key": record[KEY], "value": record} for record in records]
         self._sent[topic] += len(messages)
         name = self._broker.prefix + topic
         taken = self._producer.produce_batch(name, messages, partition=0, on_delivery=self._on_delivery)
@@ -430,6 +438,7 @@ class Writer:
         while len(self._producer) > _QUEUED_RECORDS:
             self._producer.poll(0.05)
             self._raise_failure()
+        return len(messages)
 
     def send(self, topic: str, value: bytes, headers: Mapping[str, bytes] | None = None) -> None:
         """Send one record under the generator's key."""

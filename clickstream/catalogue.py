@@ -1,11 +1,14 @@
 """What the model world is made of: places and devices, sources of traffic, pages, day and night.
 
-Every text here goes into JSON as it stands, so none needs escaping (a test holds it). Weights are integers.
+Every text here goes into JSON as it stands, so none needs escaping (a test holds it). Weights are integers. The fields
+that many records share are spelt once, as spelling is most of the work of generating.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 Item = TypeVar("Item")
 
@@ -21,7 +24,8 @@ def spread(weighted: list[tuple[int, Item]], slots: int) -> tuple[Item, ...]:
     return table
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Where a visitor is; latitude and longitude in units of 10⁻⁵ degree, scattered by the world."""
 
     country: str
@@ -32,8 +36,19 @@ class Place(NamedTuple):
     language: str
     network: str
 
+    @cached_property
+    def language_field(self) -> str:
+        """How the browser records of all visits from here end."""
+        return f'"browser_language":"{self.language}"}}'
 
-class Device(NamedTuple):
+    @cached_property
+    def geo_fields(self) -> str:
+        """What the geo records of all visits from here have in common."""
+        return f'"geo_country":"{self.country}","geo_timezone":"{self.zone}","geo_region_name":"{self.region}",'
+
+
+@dataclass(frozen=True)
+class Device:
     """What a visitor browses with."""
 
     os: str
@@ -43,8 +58,24 @@ class Device(NamedTuple):
     browser: str
     user_agent: str
 
+    @cached_property
+    def os_fields(self) -> str:
+        """How the device records of all such devices begin, after the click_id."""
+        return f'"os":"{self.os}","os_name":"{self.os_name}",'
 
-class Source(NamedTuple):
+    @cached_property
+    def type_fields(self) -> str:
+        """How they go on, after the time zone."""
+        return f'"device_type":"{self.device_type}","device_is_mobile":{"true" if self.is_mobile else "false"},'
+
+    @cached_property
+    def browser_fields(self) -> str:
+        """What the browser records of all such devices have in common."""
+        return f'"browser_name":"{self.browser}","browser_user_agent":"{self.user_agent}",'
+
+
+@dataclass(frozen=True)
+class Source:
     """What led a visitor here; empty texts where a direct visit has none."""
 
     referer_url: str
@@ -54,6 +85,14 @@ class Source(NamedTuple):
     utm_content: str
     utm_campaign: str
     landing: str
+
+    @cached_property
+    def location_fields(self) -> str:
+        """How the location records of all visits from here end."""
+        return (
+            f'"referer_url":"{self.referer_url}","referer_medium":"{self.referer_medium}","utm_medium":"{self.utm_medium}",'
+            f'"utm_source":"{self.utm_source}","utm_content":"{self.utm_content}","utm_campaign":"{self.utm_campaign}"}}'
+        )
 
 
 PLACES = spread(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clickstream import ahead
 from clickstream.errors import RefusedError
 from clickstream.instant import Instant, spell
 from clickstream.manifest import Manifest
@@ -130,12 +131,12 @@ def publish(
     where the broker has transactions.
     """
     writer.begin()
+    tallies = dict(tallies)
     try:
         progress("begun")
         for batch in batches:
             for topic, lines in batch.items():
-                writer.send_lines(topic, lines)
-            tallies = {topic: tallies[topic].extended(batch.get(topic, b"")) for topic in EVENT_TOPICS}
+                tallies[topic] = tallies[topic].extended(lines, writer.send_lines(topic, lines))
         writer.flush()
         last_state, last_manifest = state(), manifest(tallies)
         offsets = writer.extents()
@@ -170,15 +171,16 @@ def publish_until(
     def manifest(tallies: Tallies) -> bytes:
         return before.extended(end, tallies, portion_from=portion_from).to_json()
 
-    tallies = publish(
-        writer,
-        seat,
-        world.until(end),
-        before.tallies,
-        state=world.state,
-        manifest=manifest,
-        progress=progress,
-    )
+    with ahead.generated(world, end) as batches:
+        tallies = publish(
+            writer,
+            seat,
+            batches,
+            before.tallies,
+            state=world.state,
+            manifest=manifest,
+            progress=progress,
+        )
     return before.extended(end, tallies, portion_from=portion_from)
 
 

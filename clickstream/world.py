@@ -3,17 +3,21 @@
 A world draws its random numbers in the order in which things happen in model time, and only when they happen. Being
 asked to stop at an instant draws nothing, so a history made in one go and one made in portions are the same bytes. Time
 is whole microseconds and every sum is of integers: the same on every machine.
+
+What is drawn is told as records some hundred page views later, as going through many of a kind at once is a lot faster.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import accumulate
 from random import Random
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clickstream.catalogue import (
@@ -27,6 +31,8 @@ from clickstream.catalogue import (
     SITE,
     SOURCES,
     VISITS_BY_HOUR,
+    Device,
+    Place,
     Source,
 )
 from clickstream.errors import DamagedError, UsageError
@@ -34,10 +40,10 @@ from clickstream.instant import DAY, MINUTE, SECOND, Instant, parse, spell, spel
 from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FORMAT = 1
-BATCH_PAGE_VIEWS = 1000
+BATCH_PAGE_VIEWS = 500
 """A batch holds the records of at most this many page views."""
 
 MOST_VISITS_A_DAY = 10_000_000
@@ -47,11 +53,16 @@ _MINUTE_WEIGHTS = tuple(
     for here, there in zip(VISITS_BY_HOUR, VISITS_BY_HOUR[1:] + VISITS_BY_HOUR[:1], strict=True)
     for minute in range(60)
 )
-_BUSYNESS_BEFORE = tuple(accumulate(_MINUTE_WEIGHTS, initial=0))
-_DAY_BUSYNESS = _BUSYNESS_BEFORE[-1] * MINUTE
+_BUSYNESS_BEFORE = tuple(accumulate((weight * MINUTE for weight in _MINUTE_WEIGHTS), initial=0))
+_DAY_BUSYNESS = _BUSYNESS_BEFORE[-1]
 
 _PAUSES = tuple(seconds * SECOND for seconds in PAUSE_SECONDS)
+_MOST_PAGES = max(PAGES_IN_A_VISIT)
 _PAGE_FIELDS = {page: f'"page_url":"{SITE}{page}","page_url_path":"{page}",' for page in NEXT_PAGE}
+_SECONDS = tuple(f"{second:02d}." for second in range(60))
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")  # goes into JSON as it stands
+_FACTS = Struct(">BBBBHHBBxx16s")  # of a visitor: place, device, two names, latitude, longitude, address, domain id
+_ID_ENDS = tuple(f"{number:04x}" for number in range(_MOST_PAGES + 1))
 
 
 class Donor(NamedTuple):
@@ -80,51 +91,32 @@ class Donor(NamedTuple):
     utm_content: str
     utm_campaign: str
 
-    def device_record(self, click_id: str) -> str:
-        """Return the one device record of a visit."""
-        return (
-            f'{{"click_id":"{click_id}","os":"{self.os}","os_name":"{self.os_name}","os_timezone":"{self.os_timezone}",'
-            f'"device_type":"{self.device_type}","device_is_mobile":{"true" if self.device_is_mobile else "false"},'
-            f'"user_custom_id":"{self.user_custom_id}","user_domain_id":"{self.user_domain_id}"}}'
-        )
-
-    def geo_record(self, click_id: str) -> str:
-        """Return the one geo record of a visit."""
-        return (
-            f'{{"click_id":"{click_id}","geo_latitude":"{self.geo_latitude}","geo_longitude":"{self.geo_longitude}",'
-            f'"geo_country":"{self.geo_country}","geo_timezone":"{self.geo_timezone}",'
-            f'"geo_region_name":"{self.geo_region_name}","ip_address":"{self.ip_address}"}}'
-        )
-
-    def browser_fields(self) -> str:
-        """Return the end of each of a visit's browser records."""
-        return (
-            f'"browser_name":"{self.browser_name}","browser_user_agent":"{self.browser_user_agent}",'
-            f'"browser_language":"{self.browser_language}"}}'
-        )
-
-    def location_fields(self) -> str:
-        """Return the end of each of a visit's location records."""
-        return (
-            f'"referer_url":"{self.referer_url}","referer_medium":"{self.referer_medium}","utm_medium":"{self.utm_medium}",'
-            f'"utm_source":"{self.utm_source}","utm_content":"{self.utm_content}","utm_campaign":"{self.utm_campaign}"}}'
-        )
-
 
 class Visit:
-    """A visit of so many pages, `pages_seen` of them behind it; it will look at `page` next."""
+    """A visit of so many pages; what its records say is there once its birth is told."""
 
-    __slots__ = ("browser_fields", "donor", "location_fields", "page", "pages", "pages_seen", "prefix")
+    __slots__ = ("bits", "browser_fields", "donor", "language_field", "location_fields", "pages", "prefix")
 
-    def __init__(self, prefix: str, donor: Donor, page: str, pages_seen: int, pages: int) -> None:
-        """`prefix` is the visit's click_id but for the last four digits, which number its page views in event_ids."""
-        self.prefix = prefix
-        self.donor = donor
-        self.page = page
-        self.pages_seen = pages_seen
+    bits: int
+    """The 176 random ones that make it what it is."""
+    pages: int
+    prefix: str
+    """Its click_id but for the last four digits, which number its page views in event_ids."""
+    browser_fields: str
+    language_field: str
+    location_fields: str
+    donor: Donor | None
+    """Where a state said it; otherwise it follows from the bits."""
+
+    def __init__(self, bits: int, pages: int, donor: Donor | None = None) -> None:
+        self.bits = bits
         self.pages = pages
-        self.browser_fields = f'"event_type":"pageview","click_id":"{prefix}0000",{donor.browser_fields()}'
-        self.location_fields = donor.location_fields()
+        self.donor = donor
+
+
+PageView = tuple[int, int, int, str, Visit]
+"""When, the number of its visit, which of the visit's page views it is (from 1), the page, the visit. At one instant,
+visits take turns by their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +133,24 @@ class Parameters:
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"The seed {self.seed} is not a number from 0 to 2⁶³ - 1.")
 
-    def birth(self, number: int, jitter: int) -> Instant:
-        """Return when visit `number` (from 0) is born, no earlier than the one before; `jitter` is 32 random bits."""
-        start, since_midnight = divmod(self.t0, DAY)
-        minute, rest = divmod(since_midnight, MINUTE)
-        before_t0 = _BUSYNESS_BEFORE[minute] * MINUTE + _MINUTE_WEIGHTS[minute] * rest
-        busyness = before_t0 + ((number << 32 | jitter) * _DAY_BUSYNESS) // (self.visits_a_day << 32)
-        days, busyness = divmod(busyness, _DAY_BUSYNESS)
-        minute = bisect_right(_BUSYNESS_BEFORE, busyness // MINUTE) - 1
-        rest = (busyness - _BUSYNESS_BEFORE[minute] * MINUTE) // _MINUTE_WEIGHTS[minute]
-        return Instant((start + days) * DAY + minute * MINUTE + rest)
+    def births(self) -> Callable[[int, int], Instant]:
+        """Return what tells when visit `number` (from 0) is born, no earlier than the one before.
+
+        Its second argument, the jitter, is 32 random bits.
+        """
+        midnight = self.t0 - self.t0 % DAY
+        minute, rest = divmod(self.t0 - midnight, MINUTE)
+        before_t0 = _BUSYNESS_BEFORE[minute] + _MINUTE_WEIGHTS[minute] * rest
+        visits_a_day = self.visits_a_day
+
+        def birth(number: int, jitter: int) -> Instant:
+            since_t0 = (number * _DAY_BUSYNESS + (jitter * _DAY_BUSYNESS >> 32)) // visits_a_day
+            days, busyness = divmod(before_t0 + since_t0, _DAY_BUSYNESS)
+            minute = bisect_right(_BUSYNESS_BEFORE, busyness) - 1
+            rest = (busyness - _BUSYNESS_BEFORE[minute]) // _MINUTE_WEIGHTS[minute]
+            return Instant(midnight + days * DAY + minute * MINUTE + rest)
+
+        return birth
 
 
 class World:
@@ -162,80 +162,108 @@ class World:
         self.now = parameters.t0
         self._random = Random(parameters.seed)  # noqa: S311 - it must be repeatable
         self._born = 0
-        self._next_birth = parameters.birth(0, self._random.getrandbits(32))
-        self._open: list[tuple[int, int, Visit]] = []  # a heap of (next page view, number of the visit, visit)
+        self._birth = parameters.births()
+        self._next_birth = self._birth(0, self._random.getrandbits(32))
+        self._to_come: list[PageView] = []  # a heap: the next page view of each open visit
+        self._visitors = 4 * parameters.visits_a_day
+        self._visitors_hash = blake2b(b"%d/" % parameters.seed, digest_size=28)
 
     def until(self, end: Instant) -> Iterator[Batch]:
         """Generate what happens in [now, end), in bounded batches; the world is at `end` when all are taken."""
-        random_bits, open_visits = self._random.getrandbits, self._open
-        batch: dict[str, list[str]] = {topic: [] for topic in EVENT_TOPICS}
-        add_browser, add_location = batch[BROWSER].append, batch[LOCATION].append
-        minute_end, minute = -1, ""
-        room = BATCH_PAGE_VIEWS
+        for births, page_views in self._happenings(end):
+            batch: dict[str, list[str]] = {topic: [] for topic in EVENT_TOPICS}
+            self._tell_births(births, batch)
+            _tell_page_views(page_views, batch)
+            yield {topic: "\n".join([*records, ""]).encode() for topic, records in batch.items()}
+
+    def _happenings(self, end: Instant) -> Iterator[tuple[list[Visit], list[PageView]]]:
+        """Draw what happens in [now, end), in bounded portions."""
+        random_bits, to_come = self._random.getrandbits, self._to_come
+        births: list[Visit] = []
+        page_views: list[PageView] = []
         while True:
-            at = open_visits[0][0] if open_visits else self._next_birth
-            if newborn := at >= self._next_birth:
-                at = self._next_birth
-            if at >= end:
+            newborn = not to_come or to_come[0][0] >= self._next_birth
+            if (self._next_birth if newborn else to_come[0][0]) >= end:
                 break
             if newborn:
-                number, visit = self._born, self._bear(batch)
+                bits = random_bits(176)
+                visit = Visit(bits, PAGES_IN_A_VISIT[bits >> 8 & 255])
+                births.append(visit)
+                page_view: PageView = (self._next_birth, self._born, 1, SOURCES[bits & 255].landing, visit)
+                self._born += 1
+                self._next_birth = self._birth(self._born, random_bits(32))
             else:
-                _, number, visit = open_visits[0]
+                page_view = to_come[0]
+            page_views.append(page_view)
 
-            if at >= minute_end:
-                minute_end, minute = at - at % MINUTE + MINUTE, spell_minute(Instant(at))
-            rest = at - minute_end + MINUTE
-            visit.pages_seen = seen = visit.pages_seen + 1
-            head = f'{{"event_id":"{visit.prefix}{seen:04x}",'
-            page = visit.page
-            add_browser(
-                f'{head}"event_timestamp":"{minute}{rest // SECOND:02d}.{rest % SECOND:06d}",{visit.browser_fields}'
-            )
-            add_location(f"{head}{_PAGE_FIELDS[page]}{visit.location_fields}")
-
+            at, number, seen, page, visit = page_view
             if seen < visit.pages:
                 bits = random_bits(48)
-                visit.page = NEXT_PAGE[page][bits & 63]
                 pause = _PAUSES[bits >> 6 & 1023]
-                later = (at + pause + (pause * (bits >> 16) >> 32), number, visit)
+                at += pause + (pause * (bits >> 16) >> 32)
+                later = at, number, seen + 1, NEXT_PAGE[page][bits & 63], visit
                 if newborn:
-                    heappush(open_visits, later)
+                    heappush(to_come, later)
                 else:
-                    heapreplace(open_visits, later)
+                    heapreplace(to_come, later)
             elif not newborn:
-                heappop(open_visits)
+                heappop(to_come)
 
-            room -= 1
-            if not room:
-                yield _taken(batch)
-                room = BATCH_PAGE_VIEWS
+            if len(page_views) == BATCH_PAGE_VIEWS:
+                yield births, page_views
+                births, page_views = [], []
         self.now = end
-        yield _taken(batch)
+        yield births, page_views
 
-    def _bear(self, batch: dict[str, list[str]]) -> Visit:
-        """Return the visit that is due; its device and geo records go into the batch."""
-        bits = self._random.getrandbits(176)
-        digits = f"{bits >> 64:028x}"
-        prefix = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-8{digits[15:18]}-{digits[18:26]}"
-        source = SOURCES[bits & 255]
-        donor = self._donor(bits >> 16 & 0xFFFFFFFF, source)
-        click_id = f"{prefix}0000"
-        batch[DEVICE].append(donor.device_record(click_id))
-        batch[GEO].append(donor.geo_record(click_id))
-        self._born += 1
-        self._next_birth = self.parameters.birth(self._born, self._random.getrandbits(32))
-        return Visit(prefix, donor, source.landing, 0, PAGES_IN_A_VISIT[bits >> 8 & 255])
+    def _tell_births(self, births: list[Visit], batch: dict[str, list[str]]) -> None:
+        """Add the device and the geo record of each visit to the batch."""
+        add_device, add_geo = batch[DEVICE].append, batch[GEO].append
+        for visit in births:
+            bits = visit.bits
+            digits = bits.to_bytes(22, "big").hex()
+            visit.prefix = prefix = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-8{digits[15:18]}-{digits[18:26]}"
+            place, device, custom_id, domain_id, latitude, longitude, ip_address = self._visitor(bits)
+            add_device(
+                f'{{"click_id":"{prefix}0000",{device.os_fields}"os_timezone":"{place.zone}",{device.type_fields}'
+                f'"user_custom_id":"{custom_id}","user_domain_id":"{domain_id}"}}'
+            )
+            add_geo(
+                f'{{"click_id":"{prefix}0000","geo_latitude":"{latitude}","geo_longitude":"{longitude}",'
+                f'{place.geo_fields}"ip_address":"{ip_address}"}}'
+            )
+            visit.browser_fields = device.browser_fields
+            visit.language_field = place.language_field
+            visit.location_fields = SOURCES[bits & 255].location_fields
 
-    def _donor(self, chance: int, source: Source) -> Donor:
-        """Return a visitor, who always has the same facts, led here by `source`; `chance` is 32 random bits.
+    def _visitor(self, bits: int) -> tuple[Place, Device, str, str, str, str, str]:
+        """Return who makes the visit of these bits: place, device, custom id, domain id, latitude, longitude, address.
 
-        There are four visitors for each visit a day, and some come far more often than others.
+        A visitor always has the same facts. There are four visitors for each visit a day, and some come far more often
+        than others.
         """
-        visitor = (chance * chance >> 32) * 4 * self.parameters.visits_a_day >> 32
-        facts = blake2b(b"%d/%d" % (self.parameters.seed, visitor), digest_size=28).digest()
-        digits = facts[12:].hex()
-        place, device = PLACES[facts[0]], DEVICES[facts[1]]
+        chance = bits >> 16 & 0xFFFFFFFF
+        number = (chance * chance >> 32) * self._visitors >> 32
+        hashed = self._visitors_hash.copy()
+        hashed.update(b"%d" % number)
+        where, what, first, last, north, east, network, host, domain = _FACTS.unpack(hashed.digest())
+        digits = domain.hex()
+        place = PLACES[where]
+        return (
+            place,
+            DEVICES[what],
+            f"{FIRST_NAMES[first & 15]}.{LAST_NAMES[last & 15]}.{number}@example.com",
+            f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}",
+            f"{(place.latitude + (north >> 2) - 8192) / 100_000:.5f}",
+            f"{(place.longitude + (east >> 2) - 8192) / 100_000:.5f}",
+            f"{place.network}.{network}.{host}",
+        )
+
+    def _donor(self, visit: Visit) -> Donor:
+        """Return the facts of a visit, for a state."""
+        if visit.donor:
+            return visit.donor
+        place, device, custom_id, domain_id, latitude, longitude, ip_address = self._visitor(visit.bits)
+        source = SOURCES[visit.bits & 255]
         return Donor(
             device.browser,
             device.user_agent,
@@ -245,15 +273,20 @@ class World:
             place.zone,
             device.device_type,
             device.is_mobile,
-            f"{FIRST_NAMES[facts[2] & 15]}.{LAST_NAMES[facts[3] & 15]}.{visitor}@example.com",
-            f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}",
-            _degrees(place.latitude + (facts[4] << 6 | facts[5] >> 2) - 8192),
-            _degrees(place.longitude + (facts[6] << 6 | facts[7] >> 2) - 8192),
+            custom_id,
+            domain_id,
+            latitude,
+            longitude,
             place.country,
             place.zone,
             place.region,
-            f"{place.network}.{facts[8]}.{facts[9]}",
-            *source[:6],
+            ip_address,
+            source.referer_url,
+            source.referer_medium,
+            source.utm_medium,
+            source.utm_source,
+            source.utm_content,
+            source.utm_campaign,
         )
 
     def state(self) -> bytes:
@@ -269,19 +302,15 @@ class World:
             "random": self._random.getstate()[1],
             "donor_fields": Donor._fields,
             "open_visits": [
-                [
-                    number,
-                    at,
-                    visit.prefix,
-                    visit.page,
-                    visit.pages_seen,
-                    visit.pages,
-                    visit.donor,
-                ]
-                for at, number, visit in sorted(self._open, key=lambda entry: entry[:2])
+                [number, at, visit.prefix, page, view - 1, visit.pages, self._donor(visit)]
+                for at, number, view, page, visit in sorted(self._to_come)
             ],
         }
         return json.dumps(document, separators=(",", ":")).encode()
+
+    def go_to(self, state: bytes) -> None:
+        """Become the world that `state` describes: this one, generated further elsewhere."""
+        self.__dict__ = World.restore(state).__dict__
 
     @classmethod
     def restore(cls, state: bytes) -> World:
@@ -313,26 +342,30 @@ class World:
         world._random.setstate((3, tuple(document["random"]), None))
         if document["donor_fields"] != list(Donor._fields):
             raise ValueError(f"its donors have the fields {document['donor_fields']}.")
-        world._open = [_open_visit(*entry, now=world.now, born=world._born) for entry in document["open_visits"]]
-        heapify(world._open)
+        world._to_come = [_page_view(*entry, now=world.now, born=world._born) for entry in document["open_visits"]]
+        heapify(world._to_come)
         if not parameters.t0 <= world.now <= world._next_birth:
             raise ValueError("its instants contradict each other.")
-        if len({number for _, number, _ in world._open}) != len(world._open):
+        if len({number for _, number, *_ in world._to_come}) != len(world._to_come):
             raise ValueError("it holds a visit twice.")
         return world
 
 
-def _taken(batch: dict[str, list[str]]) -> Batch:
-    """Return what the lists hold, as lines; the lists are empty again."""
-    lines = {topic: "\n".join([*records, ""]).encode() for topic, records in batch.items()}
-    for records in batch.values():
-        records.clear()
-    return lines
-
-
-def _degrees(hundred_thousandths: int) -> str:
-    whole, rest = divmod(abs(hundred_thousandths), 100_000)
-    return f"{'-' if hundred_thousandths < 0 else ''}{whole}.{rest:05d}"
+def _tell_page_views(page_views: list[PageView], batch: dict[str, list[str]]) -> None:
+    """Add the browser and the location record of each page view to the batch."""
+    add_browser, add_location = batch[BROWSER].append, batch[LOCATION].append
+    minute_end, minute = -1, ""
+    for at, _, seen, page, visit in page_views:
+        if at >= minute_end:
+            minute_end, minute = at - at % MINUTE + MINUTE, spell_minute(Instant(at))
+        rest = at - minute_end + MINUTE
+        stamp = f"{minute}{_SECONDS[rest // SECOND]}{str(rest % SECOND).zfill(6)}"
+        prefix, end = visit.prefix, _ID_ENDS[seen]
+        add_browser(
+            f'{{"event_id":"{prefix}{end}","event_timestamp":"{stamp}","event_type":"pageview","click_id":"{prefix}0000",'
+            f"{visit.browser_fields}{visit.language_field}"
+        )
+        add_location(f'{{"event_id":"{prefix}{end}",{_PAGE_FIELDS[page]}{visit.location_fields}')
 
 
 def _whole(document: dict[str, Any], field: str) -> int:
@@ -342,7 +375,7 @@ def _whole(document: dict[str, Any], field: str) -> int:
     return value
 
 
-def _open_visit(
+def _page_view(
     number: object,
     at: object,
     prefix: str,
@@ -353,17 +386,26 @@ def _open_visit(
     *,
     now: int,
     born: int,
-) -> tuple[int, int, Visit]:
+) -> PageView:
     donor = Donor(*facts)  # type: ignore[arg-type]  # they are checked here
     texts = [fact for fact in (*donor, prefix) if fact is not donor.device_is_mobile]
-    if type(donor.device_is_mobile) is not bool or any(json.dumps(text) != f'"{text}"' for text in texts):
+    if type(donor.device_is_mobile) is not bool or not _PLAIN.fullmatch("".join(texts)):  # type: ignore[arg-type]
         raise ValueError(f"a fact of visit {number} can't be one.")
     if not (
-        type(number) is int and type(seen) is int and type(pages) is int and 0 <= number < born and 0 < seen < pages
+        type(number) is int
+        and type(seen) is int
+        and type(pages) is int
+        and 0 <= number < born
+        and 0 < seen < pages <= _MOST_PAGES
     ):
         raise ValueError(f"the counters of visit {number} can't be.")
     if page not in NEXT_PAGE or len(prefix) != 32:
         raise ValueError(f"the page or the id of visit {number} can't be.")
     if type(at) is not int or at < now:
         raise ValueError(f"visit {number} is overdue.")
-    return at, number, Visit(prefix, donor, page, seen, pages)
+    visit = Visit(0, pages, donor)
+    visit.prefix = prefix
+    visit.browser_fields = Device("", "", "", False, donor.browser_name, donor.browser_user_agent).browser_fields
+    visit.language_field = f'"browser_language":"{donor.browser_language}"}}'
+    visit.location_fields = Source(*donor[-6:], landing="").location_fields
+    return at, number, seen + 1, page, visit
