@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from clickstream.errors import ClickstreamError
 
@@ -48,25 +49,29 @@ def airflow_pipeline(url: str, *, token: str | None = None, dag_id: str = PIPELI
 def clickhouse_staging(url: str, *, database: str = STAGING) -> Guard:
     """Return a guard that asks ClickHouse over HTTP whether the staging database holds any row.
 
-    `url` may carry a user and a password as parameters, as ClickHouse takes them: `http://127.0.0.1:8123/?user=…`.
+    `url` may carry a user and a password, before the host or as the parameters that ClickHouse takes: `/?user=…`.
     """
     query = f"SELECT sum(total_rows) AS total FROM system.tables WHERE database = '{database}' FORMAT JSON"  # noqa: S608
+    login, at, rest = url.partition("://")[2].rpartition("@")
+    headers = {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if at else {}
+    address = f"{url.partition('://')[0]}://{rest}"
+    asked = f"{address}{'&' if '?' in address else '?'}{urlencode({'query': query})}"
 
     def filled() -> str | None:
-        joint = "&" if "?" in url else "?"
-        rows = int(_json(f"{url}{joint}{urlencode({'query': query})}", {})["data"][0]["total"] or 0)
+        rows = int(_json(asked, headers)["data"][0]["total"] or 0)
         return f"the warehouse's {database} holds {rows} rows" if rows else None
 
     return filled
 
 
 def _json(url: str, headers: Mapping[str, str]) -> Any:
+    shown = url.partition("?")[0]  # what follows may hold a password
     if not url.startswith(("http://", "https://")):
-        raise ClickstreamError(f"{url!r} is not an http address.")
+        raise ClickstreamError(f"{shown!r} is not an http address.")
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=dict(headers)), timeout=15) as answer:  # noqa: S310
             return json.load(answer)
     except urllib.error.HTTPError as error:
-        raise ClickstreamError(f"{url} answered {error.code} {error.reason}.") from error
+        raise ClickstreamError(f"{shown} answered {error.code} {error.reason}.") from error
     except (OSError, ValueError) as error:
-        raise ClickstreamError(f"{url} can't be asked: {error}.") from error
+        raise ClickstreamError(f"{shown} can't be asked: {error}.") from error

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -53,9 +53,10 @@ class Warehouse:
     Raises, from every method: WarehouseError.
     """
 
-    def __init__(self, client: Client, url: str) -> None:
+    def __init__(self, client: Client, url: str, address: str) -> None:
         self._client = client
         self._given: dict[str, list[str]] = {}
+        self._asked = partial(_translated, address)
         self.url = url
 
     @classmethod
@@ -66,17 +67,19 @@ class Warehouse:
         A user and a password may stand before the host, or behind it as ClickHouse takes them: `/?user=…&password=…`.
         """
         url = url or os.environ.get("CLICKHOUSE_URL") or DEFAULT_URL
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WarehouseError(
-                f"{parts.hostname or url!r} is no address of a warehouse; write it like {DEFAULT_URL}."
-            )
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or (8443 if parts.scheme == "https" else 8123)
+        except ValueError:
+            host = None
+        if host is None or parts.scheme not in ("http", "https"):
+            raise WarehouseError(f"CLICKHOUSE_URL is no address of a warehouse; write it like {DEFAULT_URL}.")
         asked = parse_qs(parts.query)
-        with _translated(f"{parts.hostname}:{parts.port or ''}"):
+        with _translated(f"{host}:{port}", "the login"):
             client = clickhouse_connect.get_client(
                 interface=parts.scheme,
-                host=parts.hostname,
-                port=parts.port or (8443 if parts.scheme == "https" else 8123),
+                host=host,
+                port=port,
                 username=unquote(parts.username or "") or asked.get("user", ["default"])[0],
                 password=unquote(parts.password or "") or asked.get("password", [""])[0],
                 autogenerate_session_id=False,
@@ -84,13 +87,13 @@ class Warehouse:
                 dedicated_pool=True,
             )
         try:
-            yield cls(client, url)
+            yield cls(client, url, f"{host}:{port}")
         finally:
             client.close()
 
     def rows(self, layer: str, name: str, **parameters: object) -> list[dict[str, Any]]:
         """Return what a named query gives, a dictionary a row."""
-        with _translated(f"{layer}.{name}"):
+        with self._asked(f"{layer}.{name}"):
             return list(self._client.query(_statement(layer, name), parameters=parameters).named_results())
 
     def row(self, layer: str, name: str, **parameters: object) -> dict[str, Any]:
@@ -106,13 +109,13 @@ class Warehouse:
 
     def command(self, statement: str, **parameters: object) -> None:
         """Run one statement that gives nothing."""
-        with _translated(statement.split("\n")[0][:80]):
+        with self._asked(statement.split("\n")[0][:80]):
             self._client.command(statement, parameters=parameters or None)
 
     def insert(self, table: str, columns: Sequence[str], values: Sequence[Sequence[object]]) -> None:
         """Insert rows, given column by column, and make sure that all of them arrived."""
         sent = len(values[0])
-        with _translated(f"INSERT INTO {table}"):
+        with self._asked(f"INSERT INTO {table}"):
             summary = self._client.insert(table, values, column_names=columns, column_oriented=True)
         if summary.written_rows != sent:
             raise WarehouseError(f"{table} took in {summary.written_rows} of {sent} rows.")
@@ -152,13 +155,13 @@ class Warehouse:
     def _columns(self, table: str) -> list[str]:
         """Return the columns that an insert gives; the others follow from them."""
         if table not in self._given:
-            with _translated(f"DESCRIBE TABLE {table}"):
+            with self._asked(f"DESCRIBE TABLE {table}"):
                 described = self._client.query(f"DESCRIBE TABLE {table}").named_results()
                 self._given[table] = [column["name"] for column in described if not column["default_type"]]
         return self._given[table]
 
     def _count(self, table: str) -> int:
-        with _translated(table):
+        with self._asked(table):
             return int(self._client.query(f"SELECT count() FROM {table}").first_row[0])  # noqa: S608
 
 
@@ -183,14 +186,14 @@ def beside(name: str, day: date) -> str:
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def _translated(address: str, what: str) -> Iterator[None]:
     try:
         yield
     except ClickHouseError as error:
         text = " ".join(str(error).split())
         if "Connection refused" in text or "Max retries" in text:
             raise WarehouseError(
-                f"No warehouse answers at {what}: start one (`python -m clickstream warehouse`, or the compose service "
-                "`clickhouse`), or name yours in CLICKHOUSE_URL."
+                f"No warehouse answers at {address}: start one (`python -m clickstream warehouse`, or the compose "
+                "service `clickhouse`), or name yours in CLICKHOUSE_URL."
             ) from error
         raise WarehouseError(f"The warehouse refused {what}: {text[:600]}") from error

@@ -192,9 +192,7 @@ class Handler(BaseHTTPRequestHandler):
         query_id = str(uuid.uuid4())
         try:
             body = self._body()
-            if self.headers.get("Origin"):
-                # Web pages must not reach what has no password.
-                raise BadRequestError("Requests from web pages are refused.")  # noqa: TRY301
+            self._refuse_web_pages()
             if urlsplit(self.path).path == "/ping":
                 return self._answer(HTTPStatus.OK, b"Ok.\n")
             self._require_login()
@@ -211,6 +209,16 @@ class Handler(BaseHTTPRequestHandler):
         if answer.format:
             headers["X-ClickHouse-Format"] = answer.format
         return self._answer(HTTPStatus.OK, answer.body, headers)
+
+    def _refuse_web_pages(self) -> None:
+        """Raise BadRequestError for what a browser sends in the name of a page: it must not reach what needs no login.
+
+        A page that has its own name lead to this address is known by that name.
+        """
+        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        foreign = self.server.is_local and not _is_loopback(host)
+        if foreign or self.headers.get("Origin") or self.headers.get("Sec-Fetch-Site", "none") != "none":
+            raise BadRequestError("Requests from web pages are refused.")
 
     def _require_login(self) -> None:
         """Raise QueryError unless the user and the password are right, in whichever way of ClickHouse's they come."""
@@ -245,13 +253,19 @@ class Handler(BaseHTTPRequestHandler):
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             pieces = self._chunks()
         else:
-            length = int(self.headers.get("Content-Length") or 0)
+            length = self._content_length()
             if length > LARGEST_BODY_BYTES:
                 raise BadRequestError(
                     f"A request of {length} bytes is more than {LARGEST_BODY_BYTES}; send it in portions."
                 )
             pieces = iter([self.rfile.read(length)])
         return decoded(b"".join(_bounded(pieces)), self.headers.get("Content-Encoding", ""))
+
+    def _content_length(self) -> int:
+        text = self.headers.get("Content-Length") or "0"
+        if not (text.isascii() and text.isdigit()):
+            raise BadRequestError(f"{text!r} is not the length of a body.")
+        return int(text)
 
     def _chunks(self) -> Iterator[bytes]:
         while True:
@@ -281,6 +295,7 @@ class Server(ThreadingHTTPServer):
         super().__init__((host, port), Handler)
         self.engine = engine
         self.login = login
+        self.is_local = _is_loopback(host)
 
     @property
     def url(self) -> str:

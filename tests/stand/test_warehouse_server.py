@@ -132,9 +132,17 @@ def test_callers_at_the_same_time_each_get_their_own_answer(served: Served) -> N
 
 
 def test_a_web_page_is_refused(served: Served) -> None:
-    status, sentence = post(served, "/", b"SELECT 1", Origin="https://example.com")
+    for sent in (
+        {"Origin": "https://example.com"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Host": "evil.example.com:8123"},
+    ):
+        assert post(served, "/", b"SELECT 1", **sent) == (400, "Requests from web pages are refused.\n")
+    assert post(served, "/", b"SELECT 1", Host="localhost", Sec_Fetch_Site="none") == (200, "1\n")
 
-    assert (status, sentence) == (400, "Requests from web pages are refused.\n")
+
+def test_a_body_of_no_known_length_is_refused(served: Served) -> None:
+    assert post(served, "/", b"SELECT 1", Content_Length="abc") == (400, "'abc' is not the length of a body.\n")
 
 
 def test_with_a_password_only_its_user_gets_in_whichever_way_they_come(tmp_path: Path) -> None:
@@ -204,3 +212,13 @@ def test_without_a_warehouse_the_sentence_says_how_to_start_one() -> None:
 
     assert answer.returncode == 1
     assert answer.stderr.startswith("No warehouse answers at 127.0.0.1:9: start one (`python -m clickstream warehouse`")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:abc", "http://127.0.0.1:99999", "http://[::1", "ftp://x:S3CRET@h"])
+def test_an_address_that_is_none_is_said_in_one_sentence_without_a_password(url: str) -> None:
+    answer = clickstream("counts", CLICKHOUSE_URL=url)
+
+    assert (answer.returncode, answer.stderr) == (
+        1,
+        "CLICKHOUSE_URL is no address of a warehouse; write it like http://127.0.0.1:8123.\n",
+    )
