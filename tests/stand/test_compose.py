@@ -64,6 +64,13 @@ def test_every_image_is_pinned_and_everything_kept_is_in_a_named_volume() -> Non
     assert {name for name in kept if not name.startswith(".")} == set(COMPOSE["volumes"])
 
 
+def test_an_image_of_our_own_is_built_by_one_service_and_never_pulled() -> None:
+    own = [service for service in SERVICES.values() if service["image"].startswith("backfill-stand/")]
+
+    assert sorted(service["image"] for service in own if "build" in service) == sorted({x["image"] for x in own})
+    assert {service["pull_policy"] for service in own} == {"never"}
+
+
 def test_the_versions_are_the_ones_that_the_tests_run() -> None:
     locks = "".join(path.read_text() for path in (ROOT / "requirements").glob("*.txt"))
     pinned = re.findall(r"([\w-]+)(?:\[binary\])?==([\d.]+)", " ".join(re.findall(r"RUN .*", TEXT)))
