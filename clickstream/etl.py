@@ -1,7 +1,7 @@
 """The load: Kafka → STG → ODS → DDS → DM. Every step can be repeated, and a step that died leaves whole portions.
 
 A step does what is missing and no more: STG goes on behind its last offset, ODS and DDS behind what they last took
-over, and a mart's day is due when its fingerprint is no longer that of the events it was made of.
+over, and a mart's day is due when its fingerprint is no longer that of the records it was made of.
 """
 
 from __future__ import annotations

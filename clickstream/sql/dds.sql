@@ -30,7 +30,7 @@ ORDER BY click_id;
 
 CREATE TABLE IF NOT EXISTS dds.event
 (
-    event_date       Date DEFAULT toDate(event_timestamp),
+    event_date       Date32 DEFAULT toDate32(event_timestamp),
     event_id         UUID,
     event_timestamp  DateTime64(6, 'UTC'),
     event_type       LowCardinality(String),
@@ -53,6 +53,16 @@ CREATE TABLE IF NOT EXISTS dds.event
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY (event_date, event_id);
+
+-- All that a day's marts are made of: its events, and the faulty records whose date can still be read, which have no
+-- event_id here. `trace` tells each of them, and each version of an event, from all others.
+CREATE VIEW IF NOT EXISTS dds.trace AS
+SELECT event_date, event_id, click_id, location_next, device_next, geo_next, sipHash64(event_id, version) AS trace
+FROM dds.event FINAL
+UNION ALL
+SELECT assumeNotNull(event_date), NULL, NULL, NULL, NULL, NULL, sipHash64(topic, offset)
+FROM ods.faulty FINAL
+WHERE event_date IS NOT NULL;
 
 -- name: click_from
 SELECT max(device_next) AS device_from, max(geo_next) AS geo_from FROM dds.click;
@@ -161,17 +171,17 @@ SELECT 'page views', (SELECT uniqExact(event_id) FROM ods.browser_events), (SELE
 -- Each day's events, visits and a fingerprint that changes with anything a mart of that day is made of.
 SELECT
     event_date,
-    count()                                                 AS events,
-    uniqExact(click_id)                                     AS visits,
-    lower(hex(groupBitXor(sipHash64(event_id, version))))   AS fingerprint
-FROM dds.event FINAL
+    count(event_id)                AS events,
+    uniqExact(click_id)            AS visits,
+    lower(hex(groupBitXor(trace))) AS fingerprint
+FROM dds.trace
 GROUP BY event_date
 ORDER BY event_date;
 
 -- name: day
 SELECT
-    count()                                                 AS events,
-    uniqExact(click_id)                                     AS visits,
-    lower(hex(groupBitXor(sipHash64(event_id, version))))   AS fingerprint
-FROM dds.event FINAL
-WHERE event_date = {day:Date};
+    count(event_id)                AS events,
+    uniqExact(click_id)            AS visits,
+    lower(hex(groupBitXor(trace))) AS fingerprint
+FROM dds.trace
+WHERE event_date = {day:Date32};

@@ -1,16 +1,17 @@
 -- DM: the marts. Each is partitioned by the event's date (UTC), and a day is replaced whole or left alone.
 -- A visit that is seen on two days counts on both: a day's numbers are made of that day's events and nothing else, so no
 -- later day moves them. Totals over days are derived from these tables, never kept; visits and users don't add up over days.
--- `week` and `month` are columns, so that no tool has to call an expression by the name of the column it is made of.
+-- `week` and `month` are columns, so that no tool has to call an expression by the name of the column it is made of. They
+-- are reckoned from the date, as `toMonday` and `toStartOfMonth` give a Date, which ends in 2149.
 
 -- name: create
 CREATE DATABASE IF NOT EXISTS dm;
 
 CREATE TABLE IF NOT EXISTS dm.daily_traffic
 (
-    event_date Date,
-    week       Date DEFAULT toMonday(event_date),
-    month      Date DEFAULT toStartOfMonth(event_date),
+    event_date Date32,
+    week       Date32 DEFAULT event_date - toDayOfWeek(event_date) + 1,
+    month      Date32 DEFAULT event_date - toDayOfMonth(event_date) + 1,
     country    LowCardinality(String),
     device     LowCardinality(String),
     browser    LowCardinality(String),
@@ -26,9 +27,9 @@ ORDER BY (event_date, country, device, browser, source, medium);
 
 CREATE TABLE IF NOT EXISTS dm.top_pages_daily
 (
-    event_date Date,
-    week       Date DEFAULT toMonday(event_date),
-    month      Date DEFAULT toStartOfMonth(event_date),
+    event_date Date32,
+    week       Date32 DEFAULT event_date - toDayOfWeek(event_date) + 1,
+    month      Date32 DEFAULT event_date - toDayOfMonth(event_date) + 1,
     rank       UInt32 COMMENT 'from 1; pages with as many views are ranked by their path',
     page       String,
     page_views UInt64,
@@ -41,9 +42,9 @@ ORDER BY (event_date, rank);
 
 CREATE TABLE IF NOT EXISTS dm.visits_daily
 (
-    event_date        Date,
-    week              Date DEFAULT toMonday(event_date),
-    month             Date DEFAULT toStartOfMonth(event_date),
+    event_date        Date32,
+    week              Date32 DEFAULT event_date - toDayOfWeek(event_date) + 1,
+    month             Date32 DEFAULT event_date - toDayOfMonth(event_date) + 1,
     visits            UInt64 COMMENT 'seen that day',
     page_views        UInt64,
     bounces           UInt64 COMMENT 'visits with one page view that day',
@@ -56,9 +57,9 @@ ORDER BY event_date;
 
 CREATE TABLE IF NOT EXISTS dm.dq_summary
 (
-    event_date       Date,
-    week             Date DEFAULT toMonday(event_date),
-    month            Date DEFAULT toStartOfMonth(event_date),
+    event_date       Date32,
+    week             Date32 DEFAULT event_date - toDayOfWeek(event_date) + 1,
+    month            Date32 DEFAULT event_date - toDayOfMonth(event_date) + 1,
     events           UInt64,
     visits           UInt64,
     without_location UInt64,
@@ -83,7 +84,7 @@ SELECT
     uniqExact(click_id)                                                               AS clicks,
     uniqExactIf(user_custom_id, device_next != 0)                                     AS users
 FROM dds.event AS event FINAL
-WHERE event_date = {day:Date}
+WHERE event_date = {day:Date32}
 GROUP BY event_date, country, device, browser, source, medium;
 
 -- name: top_pages_daily
@@ -100,7 +101,7 @@ FROM
         uniqExact(click_id)                                         AS visits,
         uniqExactIf(user_custom_id, device_next != 0)               AS users
     FROM dds.event FINAL
-    WHERE event_date = {day:Date}
+    WHERE event_date = {day:Date32}
     GROUP BY event_date, page
 );
 
@@ -116,23 +117,24 @@ FROM
 (
     SELECT event_date, click_id, count() AS views
     FROM dds.event FINAL
-    WHERE event_date = {day:Date}
+    WHERE event_date = {day:Date32}
     GROUP BY event_date, click_id
 )
 GROUP BY event_date;
 
 -- name: dq_summary
+-- A day of which there are faulty records alone has its row too.
 SELECT
     event_date,
-    count()                                                  AS events,
-    uniqExact(click_id)                                      AS visits,
-    countIf(location_next = 0)                               AS without_location,
-    countIf(device_next = 0)                                 AS without_device,
-    countIf(geo_next = 0)                                    AS without_geo,
-    (SELECT count() FROM ods.faulty FINAL WHERE event_date = {day:Date}) AS faulty_records,
-    lower(hex(groupBitXor(sipHash64(event_id, version))))    AS fingerprint
-FROM dds.event FINAL
-WHERE event_date = {day:Date}
+    count(event_id)                AS events,
+    uniqExact(click_id)            AS visits,
+    countIf(location_next = 0)     AS without_location,
+    countIf(device_next = 0)       AS without_device,
+    countIf(geo_next = 0)          AS without_geo,
+    countIf(event_id IS NULL)      AS faulty_records,
+    lower(hex(groupBitXor(trace))) AS fingerprint
+FROM dds.trace
+WHERE event_date = {day:Date32}
 GROUP BY event_date;
 
 -- name: built
@@ -142,7 +144,7 @@ SELECT event_date, fingerprint FROM dm.dq_summary;
 -- What a day is summed up to in `dm.dq_summary`, or in the day that was built beside it.
 SELECT sum(dq.events) AS events, sum(dq.visits) AS visits
 FROM dm.{table:Identifier} AS dq
-WHERE event_date = {day:Date};
+WHERE event_date = {day:Date32};
 
 -- name: tables
 SELECT name FROM system.tables WHERE database = 'dm';

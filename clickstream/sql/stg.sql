@@ -22,4 +22,4 @@ SELECT topic, count() AS records FROM stg.records FINAL GROUP BY topic;
 
 -- name: tables
 -- The tables that hold something of some layers.
-SELECT database || '.' || name AS table FROM system.tables WHERE database IN {layers:Array(String)} ORDER BY table;
+SELECT database || '.' || name AS table FROM system.tables WHERE database IN {layers:Array(String)} AND engine != 'View' ORDER BY table;

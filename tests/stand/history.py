@@ -37,6 +37,13 @@ class History:
         self.next[topic] += len(made) + 1
         return made
 
+    def values(self, values: Iterable[tuple[str, bytes]]) -> dict[str, list[Record]]:
+        """Records of these topics and values, each behind its topic's last one."""
+        by_topic: dict[str, list[bytes]] = {}
+        for topic, value in values:
+            by_topic.setdefault(topic, []).append(value)
+        return {topic: self.records(topic, of) for topic, of in by_topic.items()}
+
 
 def load(etl: Etl, day: dict[str, list[Record]]) -> list[str]:
     """Load records into every layer and build the days that are due; returns those."""

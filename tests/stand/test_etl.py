@@ -19,6 +19,8 @@ from tests.stand.served import Served
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clickstream.broker import Record
+
 
 @pytest.fixture
 def etl(warehouse: Warehouse) -> Etl:
@@ -134,48 +136,133 @@ def test_a_full_refresh_from_staging_gives_the_same_marts(etl: Etl) -> None:
 def test_faulty_records_are_kept_with_their_reason_and_stop_nothing(etl: Etl) -> None:
     history = History("2026-01-01T00:00:00Z")
     day = history.day()
-    sound = json.loads(day[BROWSER][0].value)
-    faults: list[tuple[str, bytes, str]] = [
-        (BROWSER, b"{", "not JSON"),
-        (BROWSER, b"\xff\xfe", "not JSON"),
-        (BROWSER, b"", "not JSON"),
-        (BROWSER, b"[]", "event_id is missing or not a UUID"),
-        (BROWSER, json.dumps({**sound, "event_id": "7"}).encode(), "event_id is missing or not a UUID"),
-        (
-            BROWSER,
-            json.dumps({**sound, "event_timestamp": "2026-13-01 00:00:00.000000"}).encode(),
-            "event_timestamp is missing or not YYYY-MM-DD HH:MM:SS.ffffff",
-        ),
-        (BROWSER, json.dumps({**sound, "click_id": None}).encode(), "click_id is missing or not a UUID"),
-        (LOCATION, b'{"event_id":"' + sound["event_id"].encode() + b'"}', "page_url is missing"),
-        (
-            DEVICE,
-            day[DEVICE][0].value.replace(b"true", b'"so"').replace(b"false", b'"so"'),
-            "device_is_mobile is missing or neither true nor false",
-        ),
-        (
-            GEO,
-            day[GEO][0].value.replace(b'"geo_latitude":"', b'"geo_latitude":"N'),
-            "geo_latitude is missing or not a number",
-        ),
-    ]
+    faults = faults_of(day)
     load(etl, day)
     before = by_day(etl)
 
-    due = load(
-        etl,
-        {topic: history.records(topic, [value for at, value, _ in faults if at == topic]) for topic in EVENT_TOPICS},
-    )
+    due = load(etl, history.values((topic, value) for topic, value, _ in faults))
     again = carry(etl)
 
     kept = etl.warehouse._client.query(
         "SELECT topic, value, reason FROM ods.faulty FINAL", query_formats={"String": "bytes"}
     ).result_rows
-    assert {(topic.decode(), bytes(value), reason.decode()) for topic, value, reason in kept} == set(faults)
+    told = {(topic.decode(), bytes(value)): reason.decode() for topic, value, reason in kept}
+    assert told == {(topic, value): reason for topic, value, reason in faults}
     assert len(kept) == len(faults)
-    assert (due, again) == ([], [])
-    assert by_day(etl) == before
+    assert (due, again) == (["2026-01-01"], [])
+    assert {key: value for key, value in by_day(etl).items() if key[0] != "dq_summary"} == {
+        key: value for key, value in before.items() if key[0] != "dq_summary"
+    }
     assert etl.check_integrity() == {**dict.fromkeys(etl.check_integrity(), 0), "faulty_records": len(faults)}
+
+
+def faults_of(day: dict[str, list[Record]]) -> list[tuple[str, bytes, str]]:
+    """Faulty records, made of the day's sound ones, each with the reason why it is one."""
+    sound = {topic: json.loads(day[topic][0].value) for topic in EVENT_TOPICS}
+
+    def made(topic: str, reason: str, **fields: object) -> tuple[str, bytes, str]:
+        return topic, json.dumps({**sound[topic], **fields}).encode(), reason
+
+    return [
+        (BROWSER, b"{", "not JSON"),
+        (BROWSER, b"\xff\xfe", "not JSON"),
+        (BROWSER, b"", "not JSON"),
+        (BROWSER, b"[]", "event_id is missing or not a UUID"),
+        made(BROWSER, "event_id is missing or not a UUID", event_id="7"),
+        *(
+            made(
+                BROWSER,
+                "event_timestamp is missing or not YYYY-MM-DD HH:MM:SS.ffffff from 1900 to 2299",
+                event_timestamp=f"{wrong} 00:00:00.000000",
+            )
+            for wrong in ("2026-13-01", "2026-02-30", "1899-12-31", "2300-01-01", "9999-01-01")
+        ),
+        made(BROWSER, "click_id is missing or not a UUID", click_id=None),
+        *(made(BROWSER, "event_type is not a text", event_type=wrong) for wrong in ({"a": 1}, [1, 2], 1.5, True)),
+        (LOCATION, b'{"event_id":"' + sound[BROWSER]["event_id"].encode() + b'"}', "page_url is missing"),
+        made(LOCATION, "page_url_path is not a text", page_url_path=[1, 2]),
+        made(DEVICE, "os is not a text", os=1.5),
+        *(
+            made(DEVICE, "device_is_mobile is missing or neither true nor false", device_is_mobile=wrong)
+            for wrong in ("so", "true", 0, 1, 7, None)
+        ),
+        made(GEO, "ip_address is not a text", ip_address={}),
+        *(
+            made(GEO, "geo_latitude is missing or not a number from -90 to 90", geo_latitude=wrong)
+            for wrong in ("N52", "nan", "inf", "1e999", "1e300", "91.5", "-90.1")
+        ),
+        *(
+            made(GEO, "geo_longitude is missing or not a number from -180 to 180", geo_longitude=wrong)
+            for wrong in ("nan", "-inf", "180.1")
+        ),
+    ]
+
+
+def test_what_is_at_the_edge_of_sound_is_typed(etl: Etl) -> None:
+    history = History("2026-01-01T00:00:00Z", 50)
+    day = history.day()
+    place, view, device = (json.loads(day[topic][0].value) for topic in (GEO, BROWSER, DEVICE))
+    edges = [
+        (GEO, {**place, "geo_latitude": "-90", "geo_longitude": "180"}),
+        (GEO, {**place, "geo_latitude": 90, "geo_longitude": -180}),
+        (BROWSER, {**view, "event_type": '":1', "more": [1, {"event_type": 2}]}),
+        (DEVICE, {**device, "os": "[1]", "device_is_mobile": True}),
+    ]
+
+    load(etl, history.values((topic, json.dumps(record).encode()) for topic, record in edges))
+
+    assert rows(etl, "SELECT reason, value FROM ods.faulty FINAL") == []
+
+
+@pytest.mark.parametrize(
+    ("day", "week", "month"),
+    [
+        ("1900-01-01", "1900-01-01", "1900-01-01"),
+        ("1960-01-01", "1959-12-28", "1960-01-01"),
+        ("2149-06-07", "2149-06-02", "2149-06-01"),
+        ("2200-01-05", "2199-12-30", "2200-01-01"),
+        ("2299-12-31", "2299-12-25", "2299-12-01"),
+    ],
+)
+def test_an_event_of_any_century_counts_on_its_own_date(etl: Etl, day: str, week: str, month: str) -> None:
+    history = History("2026-01-01T00:00:00Z", 1)
+    records = history.day()
+    view = {**json.loads(records[BROWSER][0].value), "event_timestamp": f"{day} 23:59:59.999999"}
+    records[BROWSER] = history.records(BROWSER, [json.dumps(view).encode()])
+    records[LOCATION] = records[LOCATION][:1]
+
+    due, again = load(etl, records), load(etl, records)
+
+    assert (due, again) == ([day], [])
+    assert {key: value[1] for key, value in by_day(etl).items()} == {(mart, day): 1 for mart in MARTS}
+    for mart in MARTS:
+        assert rows(etl, f"SELECT toString(week), toString(month) FROM dm.{mart}") == [(week, month)]
+    etl.validate()
+    etl.empty("stg", "ods", "dds")
+    assert load(etl, {}) == [day]
+    assert by_day(etl) == {}
+
+
+def test_a_day_with_one_more_faulty_record_says_so(etl: Etl) -> None:
+    history = History("2026-01-01T00:00:00Z", 50)
+    day = history.day()
+    view = {**json.loads(day[BROWSER][0].value), "click_id": "7"}
+    dates = ("2026-01-01", "2026-01-01", "2026-03-01", "2026-02-30")
+    views = [json.dumps({**view, "event_timestamp": f"{at} 00:00:00.000000"}).encode() for at in dates]
+    load(etl, day)
+
+    first = load(etl, history.values([(BROWSER, views[0])]))
+    others = load(etl, history.values((BROWSER, value) for value in views[1:]))
+    summary = rows(etl, "SELECT toString(event_date), events > 0, faulty_records FROM dm.dq_summary ORDER BY ALL")
+    before = by_day(etl)
+    etl.empty("ods", "dds")
+    again = carry(etl)
+
+    assert (first, others, again) == (["2026-01-01"], ["2026-01-01", "2026-03-01"], [])
+    assert summary == [("2026-01-01", True, 2), ("2026-03-01", False, 1)]
+    assert by_day(etl) == before
+    assert rows(etl, "SELECT count() FROM ods.faulty FINAL WHERE event_date IS NULL") == [(1,)]
+    etl.validate()
 
 
 def test_halves_that_come_late_complete_their_event_and_its_day(etl: Etl) -> None:
