@@ -2,7 +2,7 @@
 
 Running it again changes nothing. A day that somebody has claimed is skipped until a later run; a sealed one keeps what
 was published, and gets a correction beside it. `full_refresh` types everything again from STG and replaces every day.
-Pause this DAG before the generator is asked for more: it refuses to publish under a load.
+Pause this DAG when its run has ended, before the generator is asked for more: it refuses to publish under a load.
 """
 
 from datetime import timedelta
@@ -16,7 +16,12 @@ with DAG(
     schedule=None,
     max_active_runs=1,
     is_paused_upon_creation=True,
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=15), "on_failure_callback": stand.say_why},
+    default_args={
+        "retries": 2,
+        "retry_delay": timedelta(seconds=15),
+        "on_failure_callback": stand.say_why,
+        "on_retry_callback": stand.say_why,
+    },
     params={
         "full_refresh": Param(
             default=False, type="boolean", title="Full refresh", description="Load everything again from STG."

@@ -1,7 +1,8 @@
 """Ask the generator for something: a fresh history, an imported one, a recount, or one model day more.
 
-Pause `etl_pipeline` and let its run end first: a generator that publishes under a load would give it half a day, so it
-refuses. A refusal publishes nothing, is not tried again, and is the last line of its task's log.
+Let the runs of `etl_pipeline` end first, then pause it (a paused DAG's runs never end): a generator that publishes
+under a load would give it half a day, so it refuses. A refusal publishes nothing, is not tried again, and is the last
+line of its task's log.
 """
 
 from typing import Any

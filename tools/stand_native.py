@@ -25,15 +25,17 @@ from airflow_native import LOOPBACK, ROOT, USER, Airflow, NotReadyError, Process
 sys.path[:0] = [str(ROOT)]
 
 from clickstream.broker import Broker  # noqa: E402
-from clickstream.errors import ClickstreamError  # noqa: E402
+from clickstream.errors import ClickstreamError, RefusedError  # noqa: E402
 from clickstream.etl import MARTS, Etl, MartDay  # noqa: E402
+from clickstream.history import published  # noqa: E402
+from clickstream.instant import spell  # noqa: E402
 from clickstream.kafka import VERSION, Kafka  # noqa: E402
 from clickstream.warehouse import Warehouse  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-DAGS = ("etl_pipeline", "generator_control")
+DAGS = ("generator_control", "etl_pipeline")
 ENDED = ("success", "failed")
 
 
@@ -65,12 +67,29 @@ class Stand:
         return self._run("generator_control", {"operation": operation, **params})
 
     def load(self, **params: object) -> Run:
-        """Let etl_pipeline run once, and pause it again, so that the generator may go on."""
+        """Let etl_pipeline run once, and pause it when that run has ended, so that the generator may go on."""
         self.pause("etl_pipeline", paused=False)
+        run = self._run("etl_pipeline", params)
+        self.pause("etl_pipeline")
+        return run
+
+    def come_to_rest(self) -> None:
+        """Let the runs end that were cut off or queued, which they never do under a pause; then pause etl_pipeline."""
+        for dag_id in DAGS:
+            self.pause(dag_id, paused=False)
+            self.airflow.wait(f"the runs of {dag_id} have ended", partial(self._is_idle, dag_id), seconds=1200)
+        self.pause("etl_pipeline")
+
+    def _is_idle(self, dag_id: str) -> bool:
+        under_way = self.airflow.rest("GET", f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=1")
+        return not under_way["total_entries"]
+
+    def history_ends(self) -> str | None:
+        """Return where the published history ends, or None where there is none."""
         try:
-            return self._run("etl_pipeline", params)
-        finally:
-            self.pause("etl_pipeline")
+            return spell(published(self.broker).manifest.t_end)
+        except RefusedError:
+            return None
 
     def counts(self) -> list[MartDay]:
         """Return what every mart says of every day."""
@@ -112,6 +131,7 @@ class Run:
 
     def __init__(self, stand: Stand, dag_id: str, run_id: str) -> None:
         self._stand = stand
+        self.dag_id = dag_id
         self.run_id = run_id
         self.path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
 
@@ -122,18 +142,29 @@ class Run:
     def tasks(self) -> dict[str, list[tuple[str, int]]]:
         """Return the state and the number of tries of each task, one for each of its mapped instances."""
         found: dict[str, list[tuple[str, int]]] = {}
-        for task in self._stand.airflow.rest("GET", f"{self.path}/taskInstances?limit=500")["task_instances"]:
+        for task in self._instances():
             found.setdefault(task["task_id"], []).append((task["state"], task["try_number"]))
         return found
+
+    def reason(self) -> str:
+        """Return why the run failed: the last line of the log of a task that did."""
+        for task in self._instances():
+            if task["state"] == "failed":
+                name, index, attempt = task["task_id"], task["map_index"], task["try_number"]
+                return f"{name}: {(self.log(name, index, attempt) or ['its log is empty'])[-1]}"
+        return "none of its tasks did"
+
+    def _instances(self) -> list[dict[str, Any]]:
+        return list(self._stand.airflow.rest("GET", f"{self.path}/taskInstances?limit=500")["task_instances"])
 
     def receipt(self, task_id: str, map_index: int = -1) -> Any:
         """Return what a task returned."""
         path = f"{self.path}/taskInstances/{task_id}/xcomEntries/return_value?map_index={map_index}&deserialize=true"
         return self._stand.airflow.rest("GET", path)["value"]
 
-    def log(self, task_id: str, map_index: int = -1) -> list[str]:
-        """Return the lines of a task's first try."""
-        path = f"{self.path}/taskInstances/{task_id}/logs/1?full_content=true&map_index={map_index}"
+    def log(self, task_id: str, map_index: int = -1, attempt: int = 1) -> list[str]:
+        """Return the lines of a task's try, the first by default."""
+        path = f"{self.path}/taskInstances/{task_id}/logs/{attempt}?full_content=true&map_index={map_index}"
         content = self._stand.airflow.rest("GET", path)["content"]
         return [line if isinstance(line, str) else str(line["event"]) for line in content]
 
@@ -211,9 +242,10 @@ def main() -> int:
     try:
         print("Kafka, the warehouse and Airflow are starting; this takes about a minute.", flush=True)
         with native_stand(chosen.home, Path(sys.executable).parent, login=True) as stand:
-            _show_loop(stand, chosen)
+            show_loop(stand, t0=chosen.t0, days=chosen.days, visits_a_day=chosen.visits_a_day)
             if not chosen.once:
                 print(f"\nAirflow is at {stand.airflow.address}: user {USER}, password {stand.airflow.password}")
+                print(f'export PATH="{Path(sys.executable).parent}:$PATH"')
                 for name, value in stand.environ.items():
                     if name.startswith(("KAFKA", "CLICKHOUSE")):
                         print(f"export {name}={value}")
@@ -227,12 +259,17 @@ def main() -> int:
     return 0
 
 
-def _show_loop(stand: Stand, chosen: argparse.Namespace) -> None:
+def show_loop(stand: Stand, *, t0: str, days: int, visits_a_day: int) -> None:
+    """Load what there is, or else a fresh history; then make one model day more, and load that.
+
+    It goes on from wherever an earlier start was ended.
+    """
+    stand.come_to_rest()
     before = stand.counts()
-    if not before:
-        _must(stand.generate("backfill", t0=chosen.t0, days=chosen.days, visits_a_day=chosen.visits_a_day))
-        _must(stand.load())
-        before = _told(f"A history of {chosen.days} days is loaded", stand, before)
+    if not stand.history_ends():
+        _must(stand.generate("backfill", t0=t0, days=days, visits_a_day=visits_a_day))
+    _must(stand.load())
+    before = _told(f"The history until {stand.history_ends()} is loaded", stand, before)
     answer = _must(stand.generate("next-day")).receipt("next-day")
     _must(stand.load())
     _told(f"One model day more, until {answer['t_end']}, is loaded; * moved", stand, before)
@@ -240,7 +277,7 @@ def _show_loop(stand: Stand, chosen: argparse.Namespace) -> None:
 
 def _must(run: Run) -> Run:
     if run.state() != "success":
-        raise NotReadyError(f"the run {run.run_id} failed: {run.tasks()}")
+        raise NotReadyError(f"{run.dag_id} {run.run_id} failed: {run.reason()}")
     return run
 
 

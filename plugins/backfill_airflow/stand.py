@@ -132,11 +132,14 @@ def rebuild_day(day: str, **context: Any) -> dict[str, Any]:
 
 
 def validate() -> dict[str, Any]:
-    """Compare the marts with the events; a sealed day with what was sent of it, and one that is held with nothing."""
+    """Compare the marts with the events; a sealed day with what was sent of it, and one that is held with nothing.
+
+    A held one is sealed or not: whatever died in the middle of it is settled by the first load after its release.
+    """
     with _etl() as etl, _marts(etl) as backfill:
         due = [backfill.status(DateRange.parse(day, day))["partitions"][0] for day in etl.days_due()]
-        sent = {status["dt"]: (_recorded(status) or (0, 0))[0] for status in due if status["sealed"]}
-        held = [status["dt"] for status in due if status["claimed_by"] and not status["sealed"]]
+        held = [status["dt"] for status in due if status["claimed_by"]]
+        sent = {s["dt"]: (_recorded(s) or (0, 0))[0] for s in due if s["sealed"] and not s["claimed_by"]}
         return {**etl.validate(left_alone=held, sent=sent), "left_alone": sorted([*held, *sent])}
 
 
@@ -191,7 +194,7 @@ def pipeline_at_rest(ti: Any) -> Callable[[], str | None]:
 
 
 def say_why(context: Context) -> None:
-    """Make the sentence of a failure the last line of its log, behind the traceback and all that Airflow says."""
+    """Make the sentence of a failed try the last line of its log, behind the traceback and all that Airflow says."""
     atexit.register(_log.error, "%s", context.get("exception"))
 
 

@@ -24,7 +24,7 @@ Moved: TypeAlias = set[tuple[str, str]]
 
 
 def succeeded(run: Run) -> Run:
-    assert run.state() == "success", run.tasks()
+    assert run.state() == "success", (run.tasks(), run.reason())
     return run
 
 

@@ -15,7 +15,7 @@ import pytest
 from airflow_native import ROOT
 from clickstream.history import published
 from clickstream.instant import spell
-from stand_native import Stand, native_stand
+from stand_native import Stand, native_stand, show_loop
 from tests.servers import wait_until
 from tests.stand.loops import (
     boundaries,
@@ -142,6 +142,24 @@ def test_next_day_is_refused_while_a_live_generator_runs_and_goes_on_from_where_
     assert succeeded(accepted).receipt("next-day")["t_end"] > ended
     assert boundaries(stand) == links + 2
     assert succeeded(stand.load()).receipt("validate")["page_views"] == page_views(stand)
+
+
+def test_a_start_goes_on_where_another_one_was_ended_with_a_load_under_way(stand: Stand) -> None:
+    emptied(stand)
+    succeeded(stand.generate("backfill", t0="2026-07-01T00:00:00Z", days=1, visits_a_day=100, seed=5))
+    links = boundaries(stand)
+    left = stand.start("etl_pipeline", {})
+    refused = stand.generate("next-day")
+
+    show_loop(stand, t0="2026-07-01T00:00:00Z", days=1, visits_a_day=100)
+
+    assert said_last(refused, "next-day").startswith("etl_pipeline is paused, but 1 of its runs have not ended")
+    assert refused.reason() == f"next-day: {said_last(refused, 'next-day')}"
+    assert left.state() == "success"
+    assert boundaries(stand) == links + 1
+    assert t_end(stand) == "2026-07-03T00:00:00Z"
+    assert {day for _, day in counts(stand)} == {"2026-07-01", "2026-07-02"}
+    assert succeeded(stand.generate("check")).receipt("check")["faults"] == []
 
 
 @contextmanager

@@ -133,6 +133,28 @@ def test_a_sealed_day_whose_built_tables_are_gone_too_is_built_once_more_while_i
     assert {views for _, views, _ in said(etl).values()} == {recorded(store)}
 
 
+def test_a_sealed_day_that_a_person_holds_is_left_alone_until_its_release(etl: Etl, store: Backfill) -> None:
+    first, second, _ = portions()
+    arrive(etl, first)
+    rebuild("manual__1")
+    arrive(etl, second)
+    rebuild_and_die(MARTS[0])
+    before = said(etl)
+    seal(store)
+    store.claim(DateRange.parse(DAY, DAY), "anna")
+
+    with pytest.raises(AirflowSkipException):
+        rebuild()
+    held, meanwhile = stand.validate(), said(etl)
+    store.release(DateRange.parse(DAY, DAY), "anna")
+    with pytest.raises(AirflowSkipException, match="left alone: sealed"):
+        rebuild()
+
+    assert held == {"days": 0, "page_views": 0, "left_alone": [DAY]}
+    assert meanwhile == before
+    assert {views for _, views, _ in said(etl).values()} == {recorded(store)}
+
+
 def test_a_day_sealed_after_a_death_before_its_record_stays_as_it_was_sent(etl: Etl, store: Backfill) -> None:
     first, second, _ = portions()
     arrive(etl, first)
