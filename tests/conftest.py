@@ -1,8 +1,9 @@
-"""The worlds of the store's tests: the same for both databases."""
+"""What all tests start from, and the worlds of the store's tests: the same for both databases."""
 
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,13 @@ from tests.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+def pytest_configure() -> None:
+    """Have what the tests start hear all signals, also where a shell's `&` or `nohup` has had some ignored."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

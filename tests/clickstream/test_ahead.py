@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from clickstream.broker import Broker
 
 AT_WORK = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored by what a shell has put in the background
 from clickstream import ahead
 from clickstream.instant import Instant
 from tests.clickstream.test_ahead import children, great_world
