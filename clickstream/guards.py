@@ -52,10 +52,11 @@ def clickhouse_staging(url: str, *, database: str = STAGING) -> Guard:
     `url` may carry a user and a password, before the host or as the parameters that ClickHouse takes: `/?user=…`.
     """
     query = f"SELECT sum(total_rows) AS total FROM system.tables WHERE database = '{database}' FORMAT JSON"  # noqa: S608
-    login, at, rest = url.partition("://")[2].rpartition("@")
+    place, _, parameters = url.partition("?")  # the parameters may have an @ too
+    scheme, _, place = place.partition("://")
+    login, at, place = place.rpartition("@")
     headers = {"Authorization": f"Basic {b64encode(unquote(login).encode()).decode()}"} if at else {}
-    address = f"{url.partition('://')[0]}://{rest}"
-    asked = f"{address}{'&' if '?' in address else '?'}{urlencode({'query': query})}"
+    asked = f"{scheme}://{place}?{parameters}{'&' if parameters else ''}{urlencode({'query': query})}"
 
     def filled() -> str | None:
         rows = int(_json(asked, headers)["data"][0]["total"] or 0)

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from threading import Event
 
 
-AT_REST = "Let its runs end first (unpause it, should it be paused: a paused DAG's runs never end), then pause it."
-
-
 def silent(_: str) -> None:
     """Progress that nobody asked for."""
 
@@ -64,7 +61,11 @@ class Stand:
     def require_rest(self) -> None:
         """Raise RefusedError ("pipeline-busy") unless the load is paused and idle, so that the stand holds still."""
         if busy := self.pipeline():
-            raise RefusedError("pipeline-busy", f"{busy}, and no load may run meanwhile. {AT_REST}")
+            raise RefusedError(
+                "pipeline-busy",
+                f"{busy}, and no load may run meanwhile. Let its runs end first (unpause it, should it be paused: a "
+                "paused DAG's runs never end), then pause it.",
+            )
 
     def require_clean(self) -> None:
         """Raise RefusedError ("not-clean") when a topic or the warehouse's staging holds anything."""

@@ -215,7 +215,9 @@ class Handler(BaseHTTPRequestHandler):
 
         A page that has its own name lead to this address is known by that name.
         """
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+        host = ""
+        with suppress(ValueError):  # what is no host is no address of ours
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
         foreign = self.server.is_local and not _is_loopback(host)
         if foreign or self.headers.get("Origin") or self.headers.get("Sec-Fetch-Site", "none") != "none":
             raise BadRequestError("Requests from web pages are refused.")

@@ -68,8 +68,11 @@ def test_staging_is_clean_when_it_holds_no_row(total: str | None, sentence: str 
 
 
 def test_the_warehouse_is_asked_with_the_login_of_its_address_and_no_sentence_tells_it() -> None:
-    with answering({"/?query=": {"data": [{"total": "7"}]}}) as url:
+    with answering(
+        {"/?query=": {"data": [{"total": "7"}]}, "/?password=p@ss&query=": {"data": [{"total": "8"}]}}
+    ) as url:
         assert clickhouse_staging(f"{url.replace('//', '//anna:S3CRET@')}/")() == "the warehouse's stg holds 7 rows"
+        assert clickhouse_staging(f"{url}/?password=p@ss")() == "the warehouse's stg holds 8 rows"
 
     for login in ("http://anna:S3CRET@127.0.0.1:1/", "http://127.0.0.1:1/?user=anna&password=S3CRET"):
         with pytest.raises(ClickstreamError, match=r"http://127\.0\.0\.1:1/ can.t be asked") as error:
