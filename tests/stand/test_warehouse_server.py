@@ -136,6 +136,7 @@ def test_a_web_page_is_refused(served: Served) -> None:
         {"Origin": "https://example.com"},
         {"Sec_Fetch_Site": "cross-site"},
         {"Host": "evil.example.com:8123"},
+        {"Host": "[::1"},
     ):
         assert post(served, "/", b"SELECT 1", **sent) == (400, "Requests from web pages are refused.\n")
     assert post(served, "/", b"SELECT 1", Host="localhost", Sec_Fetch_Site="none") == (200, "1\n")
