@@ -4,7 +4,7 @@ CREATE_CLAIMS = """
     CREATE TABLE IF NOT EXISTS ledger_claims (
         dataset TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL,
         run TEXT NOT NULL, task TEXT NOT NULL, map_index INTEGER NOT NULL, try_number INTEGER NOT NULL,
-        beneath INTEGER NOT NULL, attempt INTEGER NOT NULL, since TEXT NOT NULL,
+        beneath TEXT NOT NULL, ended INTEGER NOT NULL, attempt INTEGER NOT NULL, since TEXT NOT NULL,
         PRIMARY KEY (dataset, key, id)
     )
 """
