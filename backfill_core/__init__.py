@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from backfill_core.errors import NotSealedError as NotSealedError
     from backfill_core.errors import PartitionError as PartitionError
     from backfill_core.errors import SourceError as SourceError
+    from backfill_core.errors import Stopped as Stopped
     from backfill_core.errors import StoreError as StoreError
     from backfill_core.errors import UsageError as UsageError
     from backfill_core.events import EventFolder as EventFolder
@@ -40,6 +41,7 @@ _HOME = {
     "PartitionError": "errors",
     "Settings": "settings",
     "SourceError": "errors",
+    "Stopped": "errors",
     "StoreError": "errors",
     "Tally": "counting.facts",
     "UsageError": "errors",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_core.errors import BackfillError, NotSealedError, PartitionError, StoreError, UsageError
+from backfill_core.errors import BackfillError, NotSealedError, PartitionError, Stopped, StoreError, UsageError
 from backfill_core.guard import fits_64_bits, reason_to_skip
 from backfill_core.partition import DateRange, check_text
 
@@ -31,15 +31,20 @@ class Backfill:
     Every answer is ready for JSON and has the shape that `backfill_core.answers` names. Ranges are inclusive.
 
     source: None will do for what reads no events: claims, seals, rollups, statements.
+    stop: asked while an operation waits for its turn to write; once true, it ends and has changed nothing.
 
     Raises, from every operation:
         UsageError: an empty owner or reason, or one that isn't text.
         StoreError: the store failed; what it held before the operation's last whole transaction is still there.
+        Stopped: `stop` answered true.
     """
 
-    def __init__(self, store: Store, source: EventFolder | None = None) -> None:
+    def __init__(
+        self, store: Store, source: EventFolder | None = None, *, stop: Callable[[], bool] | None = None
+    ) -> None:
         self._store = store
         self._given_source = source
+        self._stop = stop
 
     @property
     def _source(self) -> EventFolder:
@@ -62,7 +67,8 @@ class Backfill:
         skipped with that reason; those whose source breaks the shape are in `failed`. Each partition is replaced in
         a transaction of its own, which looks once more for a seal, a claim and a newer source.
 
-        stop: asked between partitions and while a file is read; once true, the answer tells what was done till then.
+        stop: asked between partitions and while a file is read or the turn to write is awaited, in the place of the
+            one that all operations have; once true, the answer tells what was done till then.
         progress: told the number of dates passed and the date that begins.
         allow_empty: if false, a partition that holds orders and would become one without is in `failed` and stays.
 
@@ -70,10 +76,9 @@ class Backfill:
             SourceError: the events folder can't be read; nothing was done.
             BackfillError: any of these has in `so_far` the answer up to there.
         """
-        from backfill_core.counting.facts import Stopped
-
         check_text("owner", owner)
         self._source.check()
+        stop = stop or self._stop
         answer: answers.RunAnswer = {"owner": owner, "done": [], "skipped": [], "orders": 0, "amount": 0}
         try:
             with self._store.reading() as tables:
@@ -138,7 +143,7 @@ class Backfill:
             counted = self._source.count(dt, stop) if attempt else counts.take()
             if counted is None:
                 return None
-            with self._store.writing() as tables:
+            with self._store.writing(stop) as tables:
                 if self._source.fingerprint(dt) == counted.fingerprint:
                     return write(tables, counted.tally)
         raise self._source.keeps_changing(dt)
@@ -146,7 +151,7 @@ class Backfill:
     def claim(self, dates: DateRange, owner: str) -> answers.ClaimAnswer:
         """Reserve each date of the range that nobody else holds. Dates that the owner holds count as claimed."""
         check_text("owner", owner)
-        with self._store.writing() as tables:
+        with self._store.writing(self._stop) as tables:
             tables.claim(dates, owner)
             holders = tables.holders(dates)
         return {
@@ -158,14 +163,14 @@ class Backfill:
     def release(self, dates: DateRange, owner: str) -> answers.ReleaseAnswer:
         """Free the dates of the range that this owner holds, and no other's."""
         check_text("owner", owner)
-        with self._store.writing() as tables:
+        with self._store.writing(self._stop) as tables:
             released = [dt for dt, holder in tables.holders(dates).items() if holder == owner]
             tables.release(dates, owner)
         return {"owner": owner, "released": released}
 
     def seal(self, dates: DateRange) -> answers.SealAnswer:
         """Declare the range as sent: no run changes it any more. Sealing again is success."""
-        with self._store.writing() as tables:
+        with self._store.writing(self._stop) as tables:
             tables.seal(dates)
         return {"sealed": list(dates)}
 
@@ -198,14 +203,14 @@ class Backfill:
             }
 
         with self._source.count_ahead((dt,)) as counts:
-            correction = self._with_count(dt, write, counts)
+            correction = self._with_count(dt, write, counts, self._stop)
         if correction is None:
             raise PartitionError(f"{self._source.file(dt)}: there is no such file; nothing was recorded")
         return correction
 
     def rollup_add(self, dates: DateRange) -> answers.RollupAnswer:
         """Add the range's sums to the totals: kept to show what goes wrong, as each rerun adds once more."""
-        with self._store.writing() as tables:
+        with self._store.writing(self._stop) as tables:
             (orders, amount), (more_orders, more_amount) = tables.rollup(), tables.sum_of(dates)
             totals = _storable(orders + more_orders, amount + more_amount)
             tables.set_rollup(totals)
@@ -213,7 +218,7 @@ class Backfill:
 
     def rollup(self) -> answers.RollupAnswer:
         """Recompute the totals from the whole of `daily` and overwrite them."""
-        with self._store.writing() as tables:
+        with self._store.writing(self._stop) as tables:
             totals = _storable(*tables.sum_of())
             tables.set_rollup(totals)
         return {"mode": "derive", "order_total": totals[0], "amount_total": totals[1]}

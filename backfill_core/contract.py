@@ -107,10 +107,10 @@ def _carry_out(arguments: list[str], stop: Stop) -> Answer:
 
         source = EventFolder(settings.events, settings.engine, settings.workers)
     with open_store(settings.db) as store:
-        backfill = Backfill(store, source)
+        backfill = Backfill(store, source, stop=stop)
         if command == "run":
             gc.enable()  # runner.py has it off, as what is loaded for a command is no garbage
-            return backfill.run(*parsed, stop=stop, progress=_progress(len(parsed[0])))
+            return backfill.run(*parsed, progress=_progress(len(parsed[0])))
         answer: Answer = getattr(backfill, command.replace("-", "_"))(*parsed)
         return answer
 

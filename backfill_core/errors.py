@@ -6,7 +6,8 @@
     ├── StoreError           1  the store can't be read or written
     ├── SourceError          1  the events can't be read
     │   └── PartitionError   1  one partition's file breaks the shape, or can't be read
-    └── NotSealedError       6  a correction was asked for a date that was never sent
+    ├── NotSealedError       6  a correction was asked for a date that was never sent
+    └── Stopped              1  the caller asked it to stop (the runner answers a signal with 130)
 
 The message of an error is the sentence that a user reads: where, what, and what to do.
 """
@@ -55,3 +56,10 @@ class NotSealedError(BackfillError):
     """A correction was asked for a date that is not sealed: run it again instead."""
 
     exit_code = 6
+
+
+class Stopped(BackfillError):  # noqa: N818  a request that was heard, not an error
+    """The caller's `stop` answered true before there was a result; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped before anything was changed")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import deque, namedtuple
 
-from backfill_core.counting.facts import MUCH, SMALL, Fingerprint, Stopped
+from backfill_core.counting.facts import MUCH, SMALL, Fingerprint
+from backfill_core.errors import Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

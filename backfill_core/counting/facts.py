@@ -46,7 +46,3 @@ class Counted(namedtuple("Counted", ("tally", "fingerprint"))):
     __slots__ = ()
     tally: Tally
     fingerprint: Fingerprint
-
-
-class Stopped(Exception):  # noqa: N818  a request that was heard, not an error
-    """The caller asked to stop in the middle of a file."""

@@ -6,10 +6,10 @@ import os
 from collections import namedtuple
 from functools import lru_cache
 
-from backfill_core.counting.facts import Fingerprint, Stopped
+from backfill_core.counting.facts import Fingerprint
 from backfill_core.counting.lines import LineError, amount_of
 from backfill_core.counting.pieces import BOM, MAX_LINE, LineTooLongError, Piece, open_file, pieces
-from backfill_core.errors import UsageError
+from backfill_core.errors import Stopped, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import sys
 from collections import deque
 from contextlib import suppress
 
-from backfill_core.counting.facts import Fingerprint, Stopped
+from backfill_core.counting.facts import Fingerprint
 from backfill_core.counting.spans import FileChanged, Part, count_span, load_engine
+from backfill_core.errors import Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from backfill_core.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Protocol
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
         def reading(self) -> AbstractContextManager[Tables]:
             """One transaction that sees one moment and changes nothing."""
 
-        def writing(self) -> AbstractContextManager[Tables]:
+        def writing(self, stop: Callable[[], bool] | None = None) -> AbstractContextManager[Tables]:
             """One transaction that is alone in writing, undone when it raises.
 
             It is seen by all when the block ends, and durable then, but in a burst.
+
+            Raises:
+                StoreError: others had the turn to write for too long.
+                Stopped: `stop`, asked during the wait, answered true; nothing was changed.
             """
 
         def burst(self) -> AbstractContextManager[None]:

@@ -10,10 +10,12 @@ import os
 import re
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import cache
+from socket import SHUT_RDWR, socket
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from backfill_core.errors import BackfillError, NoStoreError, StoreError, UsageError
+from backfill_core.errors import BackfillError, NoStoreError, Stopped, StoreError, UsageError
 from backfill_core.store import sql
 from backfill_core.store.tables import Tables
 
@@ -29,7 +31,7 @@ except ImportError as missing:
     ) from None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
     from typing import Any
 
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 DEFAULT_SCHEMA = "backfill"
 WAIT_SECONDS = 60
 """How long a writer waits for its turn."""
+WATCH_SECONDS = 0.1
+"""How often a wait is looked at, whether it has to end."""
+CANCEL_SECONDS = 10
+"""How long the server has for cancelling a wait, before the connection is given up."""
 IDLE_SECONDS = 30
 """After how long the server takes a turn back from a writer that is not heard of any more."""
 
@@ -48,7 +54,10 @@ CREATE = (
 )
 
 # Temporary tables, which a pooled connection may have kept from somebody else, come last.
-_READ = SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = {schema}, pg_temp")
+_READ = SQL(
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = {schema}, pg_temp;"
+    " SET LOCAL lock_timeout = {wait}"
+)
 # Writers stand in a line, one a store: a transaction's lock of the database. READ COMMITTED, so that each statement
 # after the wait sees what those before us committed; the server's default might look at the moment before the wait.
 _WRITE = SQL(
@@ -165,11 +174,11 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
                 self._roll_back()
 
     @contextmanager
-    def writing(self) -> Iterator[Tables]:
+    def writing(self, stop: Callable[[], bool] | None = None) -> Iterator[Tables]:
         """One transaction that is alone in writing, durable when the block ends, undone when it raises."""
         with _in_words(self._address):
             try:
-                self._begin(self._write)
+                self._take_turn(stop)
                 yield Tables(self._execute)
             except BaseException:
                 self._roll_back()
@@ -188,6 +197,18 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _take_turn(self, stop: Callable[[], bool] | None) -> None:
+        if stop is None:
+            self._begin(self._write)
+            return
+        try:
+            with Watch(self._connection, stop):
+                self._begin(self._write)
+        except psycopg.errors.QueryCanceled:
+            if stop():
+                raise Stopped from None
+            raise
 
     def _begin(self, statement: bytes) -> None:
         try:
@@ -216,6 +237,35 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
     def _roll_back(self) -> None:
         with suppress(psycopg.Error):  # the first error is the one to tell
             self._connection.execute("ROLLBACK")
+
+
+class Watch:
+    """Has the server cancel what the block waits for, as soon as `is_over` says so; a context manager."""
+
+    def __init__(self, connection: Connection, is_over: Callable[[], bool]) -> None:
+        self._connection = connection
+        self._is_over = is_over
+        self._ended = Event()
+        self._thread = Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(WATCH_SECONDS):
+            if self._is_over():
+                with suppress(psycopg.Error):
+                    self._connection.cancel_safe(timeout=CANCEL_SECONDS)
+                if not self._ended.wait(CANCEL_SECONDS):  # the server doesn't even cancel: the connection has to go
+                    with socket(fileno=os.dup(self._connection.fileno())) as line:
+                        line.shutdown(SHUT_RDWR)
+                return
 
 
 def _connect(address: Address) -> Connection:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 
-from backfill_core.errors import NoStoreError, StoreError
+from backfill_core.errors import NoStoreError, Stopped, StoreError
 from backfill_core.store import sql
 from backfill_core.store.tables import Tables
 
@@ -17,13 +17,14 @@ except ImportError:  # not a POSIX system: SQLite's own busy timeout has to do
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Any
 
 BUSY_SECONDS = 60
 """How long to wait for a lock that somebody else holds."""
 _NAP_SECONDS = 0.25  # of that at a time inside SQLite, where no signal is heard
+_LINE_NAP_SECONDS = 0.001  # between two looks at the line: a few turns long
 SYNC_SECONDS = 0.1
 """In a burst: the commits of how long a power cut may take back."""
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")  # in a URI, unlike the rest
@@ -88,8 +89,9 @@ class SqliteStore:
         """One transaction that sees one moment and changes nothing."""
         return self._reading
 
-    def writing(self) -> _Writing:
+    def writing(self, stop: Callable[[], bool] | None = None) -> _Writing:
         """One transaction that is alone in writing, undone when it raises; durable when the block or burst ends."""
+        self._writing.stop = stop
         return self._writing
 
     def burst(self) -> _Log:
@@ -133,20 +135,28 @@ class _Connection:
             self.close()
             raise
 
-    def execute(self, statement: str, parameters: Mapping[str, str | int] | tuple[()] = ()) -> list[tuple[Any, ...]]:
-        """Execute a statement, and again while others hold a lock; a signal is heard in between.
+    def execute(
+        self,
+        statement: str,
+        parameters: Mapping[str, str | int] | tuple[()] = (),
+        stop: Callable[[], bool] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """Execute a statement, and again while others hold a lock.
 
         Raises:
-            StoreError: it failed; what the store held is still there.
+            StoreError: it failed, or others held the lock for too long; what the store held is still there.
+            Stopped: `stop`, asked in between, answered true.
         """
-        deadline = None
+        patience = None
         while True:
             try:
                 return self._connection.execute(statement, parameters).fetchall()
             except sqlite3.Error as error:
-                deadline = deadline or time.monotonic() + BUSY_SECONDS
-                if str(error) != "database is locked" or time.monotonic() > deadline:
+                if str(error) != "database is locked":
                     raise _unusable(self._path, error) from None
+            patience = patience or _Patience(stop)
+            if patience.is_over():
+                raise _held(self._path, f"{os.path.realpath(self._path)}-shm")
 
     def roll_back(self) -> None:
         """Undo the transaction, if there is still one; the error that made it necessary is the one to tell."""
@@ -190,11 +200,13 @@ class _Writing(_Transaction):
         super().__init__(connection, "BEGIN IMMEDIATE")
         self._line = line
         self._log = log
+        self.stop: Callable[[], bool] | None = None
 
     def __enter__(self) -> Tables:
-        self._line.wait()
+        self._line.wait(self.stop)
         try:
-            return super().__enter__()
+            self._connection.execute(self._begin, stop=self.stop)
+            return Tables(self._connection.execute)
         except BaseException:
             self._line.leave()
             raise
@@ -214,7 +226,8 @@ class _Line:
     """A line to wait in for writing: SQLite's own waiting is a lottery, and a busy writer always wins it.
 
     It is a lock on the store's folder. (Never on the file: closing a descriptor of that would drop SQLite's locks.)
-    Where the file system has no such locks there is no line, and SQLite's busy timeout alone decides.
+    Whoever waits looks again and again: a turn that the system hands over could go to a process that is stopped. Where
+    the file system has no such locks there is no line, and SQLite's busy timeout alone decides.
 
     Raises:
         StoreError: the folder can't be opened.
@@ -222,18 +235,32 @@ class _Line:
 
     def __init__(self, path: str) -> None:
         self._is_there = fcntl is not None
+        self._path = path
         try:
             self._folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
         except OSError as error:
             raise _unusable(path, error) from None
 
-    def wait(self) -> None:
-        """Wait until it is our turn."""
-        if self._is_there:
+    def wait(self, stop: Callable[[], bool] | None = None) -> None:
+        """Wait until it is our turn.
+
+        Raises:
+            StoreError: others had it for too long.
+            Stopped: `stop`, asked in between, answered true.
+        """
+        patience = None
+        while self._is_there:
             try:
-                fcntl.flock(self._folder, fcntl.LOCK_EX)
+                fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                patience = patience or _Patience(stop)
+                if patience.is_over():
+                    raise _held(self._path, self._folder) from None
+                time.sleep(_LINE_NAP_SECONDS)
             except OSError:
                 self._is_there = False
+            else:
+                return
 
     def leave(self) -> None:
         """Give the turn on."""
@@ -293,6 +320,46 @@ class _Log:
                 " for all to see, but a power cut could take back the last partitions of it, so run again"
             ) from None
         self._synced = time.monotonic()
+
+
+class _Patience:
+    """How long to wait for others; whoever waits asks again and again whether it is over.
+
+    Raises:
+        Stopped: `stop` answered true.
+    """
+
+    def __init__(self, stop: Callable[[], bool] | None) -> None:
+        self._stop = stop
+        self._end = time.monotonic() + BUSY_SECONDS
+
+    def is_over(self) -> bool:
+        """Return whether we waited for long enough."""
+        if self._stop is not None and self._stop():
+            raise Stopped
+        return time.monotonic() > self._end
+
+
+def _held(path: str, locked: str | int) -> StoreError:
+    """Return the error of a wait for a lock on `locked`, a path or descriptor, that others did not give back."""
+    return StoreError(
+        f"the state store {path} can't be used: others had the turn to write for {BUSY_SECONDS} seconds"
+        f"{_holder(locked)}; what it held is still there, so run again, once they go on or were ended"
+    )
+
+
+def _holder(locked: str | int) -> str:
+    """Return who has a lock on it now, in words; the system knows on Linux alone, and nothing of other machines."""
+    try:
+        found = os.stat(locked)
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        with open("/proc/locks") as locks:
+            pids = [line.split()[4] for line in locks if line.split()[3] == "WRITE" and line.split()[5] == place]
+        with open(f"/proc/{pids[0]}/stat") as stat:
+            state = stat.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+    return f"; now process {pids[0]} has it" + (", which is stopped" if state in "Tt" else "")
 
 
 def _unusable(path: str, error: Exception) -> StoreError:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_core import EventFolder, PartitionError, SourceError
-from backfill_core.counting.facts import Stopped
+from backfill_core import EventFolder, PartitionError, SourceError, Stopped
 from backfill_core.counting.pattern import PatternEngine
 from backfill_core.counting.pieces import MAX_LINE
 from tests.core.sources import Source, order
