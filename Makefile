@@ -5,6 +5,7 @@ BIN := .venv/bin
 AIRFLOW3 := .venv-airflow3/bin
 AIRFLOW2 := .venv-airflow2/bin
 STAND := .venv-stand/bin
+OLDEST := --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes -r requirements/oldest.txt
 
 .PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
 .PHONY: airflow kafka stand clickstream-test lock clean
@@ -26,7 +27,7 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@MYPYPATH=plugins:tools:tests/airflow $(AIRFLOW3)/mypy --no-error-summary --follow-imports=silent \
-	  plugins/backfill_airflow dags/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py
+	  plugins/*_airflow dags/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
@@ -65,15 +66,17 @@ bench-clickstream: .venv/.ready .venv-stand/.ready  ## a day published, against 
 bench-airflow: .venv-airflow3/.ready  ## what one more partition costs, about ten minutes
 	@$(AIRFLOW3)/python benchmarks/airflow.py
 
-.venv-airflow3/.ready: requirements/airflow3.txt pyproject.toml
+.venv-airflow3/.ready: requirements/airflow3.txt requirements/oldest.txt pyproject.toml
 	@$(PYTHON) -m venv .venv-airflow3
 	@$(AIRFLOW3)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/airflow3.txt
+	@$(AIRFLOW3)/pip install $(OLDEST) --target .venv-airflow3/oldest
 	@$(AIRFLOW3)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv-airflow2/.ready: requirements/airflow2.txt
+.venv-airflow2/.ready: requirements/airflow2.txt requirements/oldest.txt
 	@$(PYTHON) -m venv .venv-airflow2
 	@$(AIRFLOW2)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/airflow2.txt
+	@$(AIRFLOW2)/pip install $(OLDEST) --target .venv-airflow2/oldest
 	@touch $@
 
 stand: .venv-stand/.ready  ## Kafka, the warehouse and Airflow on this machine: one whole loop, then yours; Ctrl-C ends it

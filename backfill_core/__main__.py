@@ -1,6 +1,6 @@
-"""For people: `python -m backfill_core plan|status|late|statement`. They read, and write nothing.
+"""The command `backfill`, which is `python -m backfill_core` too: looking before and after, and the runner's commands.
 
-A table for a terminal, or with `--json` the answer that `backfill_core.answers` describes, for programs.
+Lines for a terminal, or with `--json` the answer that `backfill_core.answers` describes, for programs.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from backfill_core.backfill import Backfill
-from backfill_core.contract import put
+from backfill_core.contract import COMMANDS, carry_out, put, tell
 from backfill_core.errors import BackfillError, UsageError
 from backfill_core.events import EventFolder
 from backfill_core.partition import DateRange
@@ -20,39 +20,38 @@ from backfill_core.settings import Settings
 from backfill_core.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from backfill_core import answers
 
     Answer = TypeVar("Answer")
     Shown = tuple[Answer, list[str]]  # the answer, and the lines that show it
+    Act = Callable[[argparse.Namespace], tuple[Mapping[str, Any], list[str], int]]  # and the exit code
 
 
-def main(arguments: list[str]) -> int:
-    """Carry out one command and print its answer; return the runner's exit code for what went wrong, else 0."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
-    try:
-        settings = Settings.from_env(os.environ)
-        dates = _dates(given)
-        source = EventFolder(settings.events, settings.engine, settings.workers)
-        with open_store(settings.db) as store:
-            answer, lines = given.command(Backfill(store, source), dates, given)
-    except BackfillError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    why_not = put(json.dumps(answer, indent=2) if given.json else "\n".join(lines))
+def entry() -> int:
+    """Carry out what was typed: `backfill COMMAND …`, which is `python -m backfill_core COMMAND …`."""
+    return main(sys.argv[1:], "backfill")
+
+
+def main(arguments: list[str], program: str = "python -m backfill_core") -> int:
+    """Carry out one command and print its answer; return the runner's exit code."""
+    given = _parser(program).parse_args(arguments)
+    verb: Verb = given.verb
+    answer, lines, code = verb.act(given)
+    if "error" in answer:
+        tell(f"{program}: {answer['error']}")
+    why_not = put(json.dumps(answer, indent=2) if given.json else "\n".join(lines)) if given.json or lines else None
     if why_not is not None:
-        print(f"{parser.prog}: {why_not}", file=sys.stderr)
+        tell(f"{program}: {why_not}")
         return 1
-    return 1 if answer.get("failed") else 0
+    return code
 
 
 def plan(backfill: Backfill, dates: DateRange, given: argparse.Namespace) -> Shown[answers.PlanAnswer]:
     """What a run would do, partition by partition."""
-    answer = backfill.plan(dates, given.owner)
+    answer = backfill.plan(dates, given.OWNER)
     rows = [
         (
             partition["dt"],
@@ -146,22 +145,87 @@ def statement(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) 
     return answer, _table(head, [*rows, ("total", *total, "", "")])
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m backfill_core", description="Look before and after; write nothing."
-    )
+def _looks(question: Callable[..., Shown[Any]]) -> Act:
+    """Make a verb of a question to an open store."""
+
+    def act(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
+        try:
+            settings = Settings.from_env(os.environ)
+            dates = _dates(given)
+            source = EventFolder(settings.events, settings.engine, settings.workers)
+            with open_store(settings.db) as store:
+                answer, lines = question(Backfill(store, source), dates, given)
+        except BackfillError as error:
+            return {"error": str(error)}, [], error.exit_code
+        except KeyboardInterrupt:
+            return {"error": "interrupted"}, [], 130
+        return answer, lines, 1 if answer.get("failed") else 0
+
+    return act
+
+
+def _acts(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
+    """Do what `runner.py` does under the same name."""
+    name = given.verb.name
+    answer, code = carry_out([name, *(getattr(given, word) for word in COMMANDS[name])])
+    return answer, _told(answer), code
+
+
+class Verb(NamedTuple):
+    """A command: what it takes (a word in brackets may be left out), what it does, and one line of help.
+
+    options: pairs of a flag that it has besides `--json`, and what that does.
+    """
+
+    name: str
+    takes: str
+    act: Act
+    help: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+VERBS = (
+    Verb("plan", "START END OWNER", _looks(plan), "what a run would do, partition by partition"),
+    Verb(
+        "status",
+        "[START] [END]",
+        _looks(status),
+        "what the store holds of each date",
+        (("--compare", "count each source file too, and compare"),),
+    ),
+    Verb("late", "[START] [END]", _looks(late), "the sealed dates whose source has moved on since"),
+    Verb("statement", "START END", _looks(statement), "what was published beside what is right by the corrections"),
+    Verb("init", "", _acts, "make the state store where it is missing"),
+    Verb("run", "START END OWNER", _acts, "replace each partition of the range, or skip it and say why"),
+    Verb("claim", "START END OWNER", _acts, "reserve the dates of the range that nobody else holds"),
+    Verb("release", "START END OWNER", _acts, "free the owner's own dates"),
+    Verb("seal", "START END", _acts, "declare the range as sent: no run changes it any more"),
+    Verb("amend", "DATE REASON", _acts, "record what a sealed date should be, beside what was sent"),
+    Verb("rollup", "", _acts, "recompute both totals from all that is published"),
+)
+"""All commands. The first ones read and write nothing; the others are the runner's."""
+
+WORDS = {
+    "START": "the first day, YYYY-MM-DD",
+    "END": "the last day, inclusive",
+    "DATE": "YYYY-MM-DD",
+    "OWNER": "in whose name",
+    "REASON": "why",
+}
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="Rerun past days without counting them twice.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command, needs_range in ((plan, True), (status, False), (late, False), (statement, True)):
-        name = command.__name__
-        sub = commands.add_parser(name, help=(command.__doc__ or "").rstrip("."), description=command.__doc__)
-        for date in ("START", "END"):
-            sub.add_argument(date, nargs=None if needs_range else "?", help="YYYY-MM-DD, inclusive")
-        if command is plan:
-            sub.add_argument("owner", metavar="OWNER", help="whose run it would be")
-        if command is status:
-            sub.add_argument("--compare", action="store_true", help="count each source file too, and compare")
+    for verb in VERBS:
+        sub = commands.add_parser(verb.name, help=verb.help, description=f"{verb.help}.")
+        for word in verb.takes.split():
+            name = word.strip("[]")
+            sub.add_argument(name, nargs="?" if word != name else None, help=WORDS[name])
+        for flag, what in verb.options:
+            sub.add_argument(flag, action="store_true", help=what)
         sub.add_argument("--json", action="store_true", help="the answer as JSON")
-        sub.set_defaults(command=command)
+        sub.set_defaults(verb=verb)
     return parser
 
 
@@ -171,6 +235,18 @@ def _dates(given: argparse.Namespace) -> DateRange | None:
     if given.END is None:
         raise UsageError("a range has a START and an END")
     return DateRange.parse(given.START, given.END)
+
+
+def _told(answer: Mapping[str, Any]) -> list[str]:
+    """Put an answer of the runner into lines: its values by name, and a line for each of what is listed."""
+    lines = []
+    for name, value in answer.items():
+        if isinstance(value, list):
+            lines.append(f"{name}: {len(value)}")
+            lines += [f"  {_printable('  '.join([item] if isinstance(item, str) else item))}" for item in value]
+        elif name != "error":
+            lines.append(f"{name}: {_printable(str(value))}")
+    return lines
 
 
 def _change(before: int | None, after: int | None) -> str:

@@ -34,16 +34,22 @@ DENIED, SKIPPED, INTERRUPTED = 4, 5, 130
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out one command, print its answer as one JSON object, and return the exit code.
+    """Carry out one command, print its answer as one JSON object, and return the exit code."""
+    answer, code = carry_out(arguments)
+    return code if _print(answer) else 1
 
-    An error is an answer too, `{"error": …}` with what was done before it, and its sentence goes to standard error.
+
+def carry_out(arguments: list[str]) -> tuple[Answer, int]:
+    """Carry out one command; return its answer and the exit code.
+
+    An error is an answer too, `{"error": …}` with what was done before it.
     """
     stop = Stop()
     stop.listen()
     from backfill_core.errors import BackfillError
 
     try:
-        answer = _carry_out(arguments, stop)
+        answer = _answer_to(arguments, stop)
         code = _exit_code(answer)
     except BackfillError as error:
         answer, code = {"error": str(error), **(error.so_far or {})}, error.exit_code
@@ -55,7 +61,7 @@ def main(arguments: list[str]) -> int:
     if stop.signal is not None:
         told = f"interrupted by {stop.signal}; {answer.get('error', 'what is listed was done')}"
         answer, code = {**answer, "error": told}, INTERRUPTED
-    return code if _print(answer) else 1
+    return answer, code
 
 
 class Stop:
@@ -83,7 +89,7 @@ class Stop:
         return self.signal is not None
 
 
-def _carry_out(arguments: list[str], stop: Stop) -> Answer:
+def _answer_to(arguments: list[str], stop: Stop) -> Answer:
     from backfill_core.errors import UsageError
     from backfill_core.settings import Settings
     from backfill_core.store import create_store, name_of, open_store
@@ -159,10 +165,10 @@ def _print(answer: Answer) -> bool:
     import json
 
     if "error" in answer:
-        _tell(answer["error"])
+        tell(answer["error"])
     why_not = put(json.dumps(answer))
     if why_not is not None:
-        _tell(why_not)
+        tell(why_not)
     return why_not is None
 
 
@@ -178,7 +184,8 @@ def put(text: str) -> str | None:
     return None
 
 
-def _tell(sentence: str) -> None:
+def tell(sentence: str) -> None:
+    """Print a sentence on standard error, where there is one."""
     if sys.stderr is not None:  # it is None where the caller closed it, and print would take standard output instead
         try:  # noqa: SIM105  contextlib would take a fortieth of the time of a short command
             print(sentence, file=sys.stderr, flush=True)

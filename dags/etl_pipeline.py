@@ -7,9 +7,9 @@ Pause this DAG when its run has ended, before the generator is asked for more: i
 
 from datetime import timedelta
 
-from backfill_airflow import stand
 from backfill_airflow.compat import DAG, Param, task
 from backfill_airflow.operators import ReleaseStaleClaimsOperator
+from clickstream_airflow import stand
 
 with DAG(
     dag_id="etl_pipeline",

@@ -7,8 +7,8 @@ line of its task's log.
 
 from typing import Any
 
-from backfill_airflow import stand
 from backfill_airflow.compat import DAG, Param, task
+from clickstream_airflow import stand
 
 with DAG(
     dag_id="generator_control",

@@ -199,7 +199,8 @@ def native_airflow(home: Path, commands: Path, environ: Mapping[str, str], *, lo
     """
     home, port, command = home.resolve(), free_port(), str(commands / "airflow")
     address = f"http://{LOOPBACK}:{port}"
-    settings = {**_without_airflow(os.environ), **_settings(home, address, login=login), **environ}
+    path = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])  # what the stand's DAGs need is in no package
+    settings = {**_without_airflow(os.environ), "PYTHONPATH": path, **_settings(home, address, login=login), **environ}
     with Processes(home) as parts:
         parts.run("migrate", [command, "db", "migrate"], settings)
         (home / "config").mkdir(exist_ok=True)

@@ -14,6 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools")]
+sys.path.append(str(HERE.parents[1] / "plugins"))  # the stand's tasks, which are in no package
 
 from airflow_stand import ROOT, Stand  # noqa: E402
 

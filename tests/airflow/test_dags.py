@@ -45,7 +45,13 @@ def test_a_dag_file_is_wiring_only(file: Any) -> None:
 
     assert len(text.splitlines()) <= 80
     assert not [node for node in nodes if isinstance(node, ast.Import)]
-    assert {module.split(".")[0] for module in modules} <= {"backfill_airflow", "datetime", "typing", "__future__"}
+    assert {module.split(".")[0] for module in modules} <= {
+        "backfill_airflow",
+        "clickstream_airflow",
+        "datetime",
+        "typing",
+        "__future__",
+    }
 
 
 def test_every_way_into_a_day_goes_through_intervals_of_a_day(dags: dict[str, DAG]) -> None:

@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import subprocess
-import sys
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,7 +113,7 @@ def test_templates_can_ask_for_the_partition() -> None:
 
 def test_the_plugins_folder_offers_airflow_the_plugin_alone() -> None:
     ignored = (ROOT / "plugins" / ".airflowignore").read_text().split()
-    modules = {f"backfill_airflow/{file.name}" for file in (ROOT / "plugins" / "backfill_airflow").glob("*.py")}
+    modules = {f"{file.parent.name}/{file.name}" for file in (ROOT / "plugins").glob("*/*.py")}
 
     assert modules - set(ignored) == {"backfill_airflow/plugin.py"}
     assert set(ignored) < modules
@@ -153,23 +149,3 @@ def test_a_trigger_survives_its_serialisation(tmp_path: Path) -> None:
 
     assert name == "backfill_airflow.triggers.PartitionFreeTrigger"
     assert PartitionFreeTrigger(**arguments).serialize() == (name, arguments)
-
-
-def test_a_wheel_carries_the_library_and_its_entry_points(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    checkout.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, checkout)
-    for name in ("backfill_core", "clickstream", "plugins"):
-        shutil.copytree(ROOT / name, checkout / name)
-
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
-    subprocess.run([*build, str(tmp_path), str(checkout)], check=True)
-
-    [wheel] = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as files:
-        names = set(files.namelist())
-        [entry_points] = [files.read(name).decode() for name in names if name.endswith("entry_points.txt")]
-    assert {"backfill_airflow/operators.py", "backfill_airflow/py.typed", "backfill_core/store/sqlite.py"} <= names
-    assert "[apache_airflow_provider]\nprovider_info = backfill_airflow.provider:get_provider_info" in entry_points
-    assert "[airflow.plugins]\nbackfill = backfill_airflow.plugin:BackfillPlugin" in entry_points

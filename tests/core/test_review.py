@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core import Backfill, DateRange
+from backfill_core.contract import COMMANDS
+from tests.core.sources import order
 
 if TYPE_CHECKING:
     from tests.core.sources import Source
@@ -143,11 +145,14 @@ class Shell:
     """`python -m backfill_core` over one store."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.env = {"BACKFILL_DB": str(folder / "state.db"), "BACKFILL_EVENTS": str(folder / "events")}
 
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *arguments: str, command: tuple[str, ...] = ("-m", "backfill_core")
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "backfill_core", *arguments],
+            [sys.executable, *command, *arguments],
             env=self.env,
             cwd=ROOT,
             capture_output=True,
@@ -245,3 +250,49 @@ def test_a_value_that_is_no_number_is_told_with_its_date(backfill: Backfill, she
     assert told.returncode == 1
     assert f"daily holds no whole numbers for {FIRST}" in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_the_command_has_the_runners_commands_with_the_same_answers_and_codes(shell: Shell, tmp_path: Path) -> None:
+    twin = Shell(tmp_path / "twin")
+    for folder in (tmp_path, tmp_path / "twin"):
+        (folder / "events").mkdir(parents=True)
+        (folder / "events" / f"dt={FIRST}.jsonl").write_text(order(FIRST, 5))
+        (folder / "events" / f"dt={SECOND}.jsonl").write_text("nonsense")
+    calls = (
+        ("init",),
+        ("run", FIRST, FIRST, "me"),
+        ("claim", FIRST, SECOND, "me"),
+        ("claim", FIRST, THIRD, "you"),
+        ("run", FIRST, THIRD, "you"),
+        ("run", FIRST, THIRD, "me"),
+        ("seal", FIRST, FIRST),
+        ("amend", FIRST, "late"),
+        ("amend", SECOND, "never sent"),
+        ("release", FIRST, THIRD, "me"),
+        ("rollup",),
+        ("claim", FIRST, "nonsense", "me"),
+    )
+
+    for call in calls:
+        ours, runners = shell(*call, "--json"), twin(*call, command=("runner.py",))
+
+        assert ours.returncode == runners.returncode, call
+        assert json.loads(ours.stdout) == json.loads(runners.stdout.replace(str(twin.folder), str(shell.folder)))
+        assert ("Traceback" in ours.stderr, bool(ours.stderr)) == (False, bool(runners.stderr))
+    assert {name for name, *_ in calls} == COMMANDS.keys() - {"rollup-add"}
+
+
+def test_an_order_is_shown_in_lines(backfill: Backfill, shell: Shell) -> None:
+    backfill.claim(one(SECOND), "you")
+
+    told = shell("claim", FIRST, THIRD, "two\nlines")
+
+    assert told.returncode == 4
+    assert told.stdout.splitlines() == [
+        r"owner: two\nlines",
+        "claimed: 2",
+        f"  {FIRST}",
+        f"  {THIRD}",
+        "denied: 1",
+        f"  {SECOND}  you",
+    ]

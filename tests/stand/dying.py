@@ -11,9 +11,9 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from backfill_airflow import stand
 from backfill_core import Backfill
 from clickstream.warehouse import Warehouse
+from clickstream_airflow import stand
 
 DAY, MOMENT = sys.argv[1:]
 swap_day = Warehouse.swap_day

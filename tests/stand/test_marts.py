@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_airflow import stand
 from backfill_airflow.compat import AirflowFailException, AirflowSkipException
 from backfill_core import Backfill, DateRange, EventFolder, create_store, open_store
 from clickstream.etl import MARTS, Etl
 from clickstream.topics import BROWSER, EVENT_TOPICS
+from clickstream_airflow import stand
 from tests.stand.history import History, by_day
 from tests.stand.served import ROOT, Served
 
