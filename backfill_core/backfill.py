@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_core.errors import BackfillError, NotSealedError, PartitionError, Stopped, StoreError, UsageError
-from backfill_core.guard import fits_64_bits, reason_to_skip
+from backfill_core.guard import check_share, fits_64_bits, reason_to_skip
 from backfill_core.partition import DateRange, check_text
 
 TYPE_CHECKING = False
@@ -60,6 +60,7 @@ class Backfill:
         stop: Callable[[], bool] | None = None,
         progress: Callable[[int, str], None] | None = None,
         allow_empty: bool = True,
+        max_shrink: float = 1,
     ) -> answers.RunAnswer:
         """Count the source of each date again and put the result in the place of what `daily` holds.
 
@@ -71,12 +72,14 @@ class Backfill:
             one that all operations have; once true, the answer tells what was done till then.
         progress: told the number of dates passed and the date that begins.
         allow_empty: if false, a partition that holds orders and would become one without is in `failed` and stays.
+        max_shrink: likewise one that would lose more than this share of its orders, but not all of them.
 
         Raises:
             SourceError: the events folder can't be read; nothing was done.
             BackfillError: any of these has in `so_far` the answer up to there.
         """
         check_text("owner", owner)
+        check_share(max_shrink)
         self._source.check()
         stop = stop or self._stop
         answer: answers.RunAnswer = {"owner": owner, "done": [], "skipped": [], "orders": 0, "amount": 0}
@@ -95,7 +98,7 @@ class Backfill:
                     if stop is not None and stop():
                         break
                     try:
-                        outcome = reason(dt) or self._replace(dt, owner, counts, stop, allow_empty)
+                        outcome = reason(dt) or self._replace(dt, owner, counts, stop, (allow_empty, max_shrink))
                     except PartitionError as error:
                         answer.setdefault("failed", []).append([dt, str(error)])
                         continue
@@ -113,24 +116,30 @@ class Backfill:
         return answer
 
     def _replace(
-        self, dt: str, owner: str, counts: Ahead, stop: Callable[[], bool] | None, allow_empty: bool
+        self, dt: str, owner: str, counts: Ahead, stop: Callable[[], bool] | None, may_lose: tuple[bool, float]
     ) -> Tally | str:
         """Replace one partition whole, the next of `counts`; return its tally, or the reason why not."""
 
         def write(tables: Tables, tally: Tally) -> Tally | str:
             reason = reason_to_skip(*tables.guard(dt), owner)
             if reason is None:
-                if not (allow_empty or tally.orders):
-                    self._refuse_to_empty(tables, dt)
+                if may_lose != (True, 1):
+                    before, _ = tables.sum_of(DateRange.parse(dt, dt))
+                    self._check_loss(dt, before, tally.orders, "published", *may_lose)
                 tables.replace(dt, *tally, owner)
             return reason or tally
 
         return self._with_count(dt, write, counts, stop) or "no_data"
 
-    def _refuse_to_empty(self, tables: Tables, dt: str) -> None:
-        orders, _ = tables.sum_of(DateRange.parse(dt, dt))
-        if orders:
-            raise PartitionError(f"{self._source.file(dt)}: it holds no orders, but {orders} are published; they stay")
+    def _check_loss(self, dt: str, before: int, after: int, was: str, allow_empty: bool, max_shrink: float) -> None:
+        """Make sure that a partition doesn't lose more orders than it may: a cut source looks like any other."""
+        if before and not after and not allow_empty:
+            raise PartitionError(f"{self._source.file(dt)}: it holds no orders, but {before} are {was}; they stay")
+        if after and before - after > max_shrink * before:
+            raise PartitionError(
+                f"{self._source.file(dt)}: it holds {after} orders, but {before} are {was}; they stay, as more than"
+                f" {max_shrink:.0%} of them would go (max_shrink says how many may)"
+            )
 
     def _with_count(
         self, dt: str, write: Callable[[Tables, Tally], T], counts: Ahead, stop: Callable[[], bool] | None = None
@@ -174,16 +183,20 @@ class Backfill:
             tables.seal(dates)
         return {"sealed": list(dates)}
 
-    def amend(self, day: date, reason: str) -> answers.AmendAnswer:
+    def amend(self, day: date, reason: str, *, allow_empty: bool = True, max_shrink: float = 1) -> answers.AmendAnswer:
         """Count a sealed date's source again and record the result beside what `daily` holds, which stays.
 
         Every call adds a correction. Without a row in `daily` the values before are 0.
 
+        allow_empty: if false, a date that is right with some orders is never corrected to none.
+        max_shrink: nor to so few that more than this share of its orders would go.
+
         Raises:
             NotSealedError: the date was never sealed.
-            SourceError: there is no source, or it can't be counted; nothing is written.
+            SourceError: there is no source, it can't be counted, or it lost too much; nothing is written.
         """
         check_text("reason", reason)
+        check_share(max_shrink)
         dates, dt = DateRange(day, day), day.isoformat()
         with self._store.reading() as tables:
             if not tables.sealed(dates):
@@ -192,6 +205,8 @@ class Backfill:
 
         def write(tables: Tables, after: Tally) -> answers.AmendAnswer:
             before = tables.sum_of(dates)
+            right = [row[3] for row in tables.corrections(dates)] or [before[0]]
+            self._check_loss(dt, right[-1], after.orders, "right until now", allow_empty, max_shrink)
             tables.correct(dt, before, after, reason)
             return {
                 "dt": dt,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from backfill_core.errors import UsageError
+
+MAX_SHRINK = 0.5
+"""The share of its orders that a partition may lose unasked, where somebody looks after that: half of them."""
+
 
 def reason_to_skip(sealed: bool, holder: str | None, owner: str) -> str | None:
     """Return why this owner must leave a date alone, None if it need not. A seal goes before a claim."""
@@ -10,6 +15,17 @@ def reason_to_skip(sealed: bool, holder: str | None, owner: str) -> str | None:
     if holder not in (None, owner):
         return f"claimed_by:{holder}"
     return None
+
+
+def check_share(share: float) -> float:
+    """Return the share of its orders that a partition may lose, as given: from 0, none, to 1, all.
+
+    Raises:
+        UsageError: it is no such share.
+    """
+    if not 0 <= share <= 1:
+        raise UsageError(f"max_shrink is {share}; it is a share of the orders, from 0 to 1")
+    return share
 
 
 def fits_64_bits(number: int) -> bool:

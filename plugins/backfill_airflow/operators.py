@@ -20,6 +20,7 @@ from backfill_airflow.owner import Owner, owner_of, run_of
 from backfill_airflow.partition import dates_of
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_airflow.verdict import airflow_verdict, conclude, one_of
+from backfill_core.guard import MAX_SHRINK, check_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,7 +125,9 @@ class ReplacePartitionOperator(WaitingOperator):
     :param on_sealed: `skip` leaves a sealed date alone, `fail` says so loudly, `amend` records a correction if the
         source has moved on.
     :param on_no_data: what to do where there is no source file: `skip`, `fail`, or `retry` for one that comes late.
-    :param on_empty: `fail` where a partition that holds orders would become one without; `allow` writes it.
+    :param on_empty: `fail` where a partition that holds orders would become one without, or a sealed one be corrected
+        to that; `allow` writes it.
+    :param max_shrink: the share of its orders that a partition may lose, from 0 to 1; it fails where more would go.
     :param amend_reason: (templated) the reason of a correction by `on_sealed="amend"`.
     :param keep_claim: leave the claim to a `ReleaseRangeOperator` that frees a whole range at the end.
     """
@@ -139,6 +142,7 @@ class ReplacePartitionOperator(WaitingOperator):
         on_sealed: str = "skip",
         on_no_data: str = "skip",
         on_empty: str = "fail",
+        max_shrink: float = MAX_SHRINK,
         amend_reason: str = "late events, found by {{ run_id }}",
         keep_claim: bool = False,
         **kwargs: Any,
@@ -149,6 +153,7 @@ class ReplacePartitionOperator(WaitingOperator):
         self.on_sealed = one_of("on_sealed", on_sealed, ON_SEALED)
         self.on_no_data = one_of("on_no_data", on_no_data, ON_NO_DATA)
         self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
+        self.max_shrink = check_share(max_shrink)
         self.amend_reason = amend_reason
         self.keep_claim = keep_claim
         self._stopped = False
@@ -164,7 +169,11 @@ class ReplacePartitionOperator(WaitingOperator):
             before = backfill.status(dates)["partitions"][0]
             with taking(backfill, dates, owner, keep=self.keep_claim):
                 receipt = backfill.run(
-                    dates, owner.name, allow_empty=self.on_empty == "allow", stop=lambda: self._stopped
+                    dates,
+                    owner.name,
+                    allow_empty=self.on_empty == "allow",
+                    max_shrink=self.max_shrink,
+                    stop=lambda: self._stopped,
                 )
             if receipt["done"]:
                 was = "as before" if (before["orders"], before["amount"]) == _sums(receipt) else _was(before)
@@ -196,7 +205,8 @@ class ReplacePartitionOperator(WaitingOperator):
         for _, fault in late["failed"]:
             raise AirflowFailException(fault)
         if late["late"]:
-            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason))
+            guard: dict[str, Any] = {"allow_empty": self.on_empty == "allow", "max_shrink": self.max_shrink}
+            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason, **guard))
         else:
             self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
 
@@ -324,19 +334,32 @@ class AmendPartitionOperator(BackfillOperator):
 
     :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means.
     :param reason: (templated) why; a correction without a reason is refused.
+    :param on_empty: `fail` where the right value would become one without orders; `allow` records it.
+    :param max_shrink: the share of its orders that a partition may lose, from 0 to 1; it fails where more would go.
     """
 
     template_fields: Sequence[str] = ("date", "reason")
 
-    def __init__(self, *, reason: str, date: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        reason: str,
+        date: str | None = None,
+        on_empty: str = "fail",
+        max_shrink: float = MAX_SHRINK,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.date = date
         self.reason = reason
+        self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
+        self.max_shrink = check_share(max_shrink)
 
     def execute(self, context: Context) -> AmendAnswer:
         """Correct; see the class."""
         with self.backfill() as backfill:
-            return backfill.amend(dates_of(context, self.date).first, self.reason)
+            day, allow_empty = dates_of(context, self.date).first, self.on_empty == "allow"
+            return backfill.amend(day, self.reason, allow_empty=allow_empty, max_shrink=self.max_shrink)
 
 
 class FindLateOperator(BackfillOperator):

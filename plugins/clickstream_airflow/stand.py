@@ -21,7 +21,7 @@ from backfill_airflow.owner import owner_of
 from backfill_airflow.verdict import airflow_verdict
 from backfill_core import Backfill, DateRange, EventFolder, Tally, create_store, open_store
 from backfill_core.counting.facts import Counted
-from backfill_core.guard import reason_to_skip
+from backfill_core.guard import MAX_SHRINK, reason_to_skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,7 +125,8 @@ def rebuild_day(day: str, **context: Any) -> dict[str, Any]:
             etl.drop_day(dates.first)
             [[_, reason]] = receipt["skipped"]
         if reason == "sealed" and backfill.late(dates)["late"]:
-            return dict(backfill.amend(dates.first, f"late events, found by {context['run_id']}"))
+            reason = f"late events, found by {context['run_id']}"
+            return dict(backfill.amend(dates.first, reason, allow_empty=False, max_shrink=MAX_SHRINK))
         sentence = f"{day} is left alone: {reason}. The marts say what they said"
         _log.warning(sentence)
         raise AirflowSkipException(sentence)

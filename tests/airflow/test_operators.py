@@ -410,6 +410,40 @@ def test_a_correction_stands_beside_what_was_published(stand: Stand) -> None:
     assert stand.published() == {DAY: (1, 100)}
 
 
+@pytest.mark.parametrize(
+    ("left", "complaint"), [({}, "it holds no orders, but 3 are"), ({"x": 1}, "it holds 1 orders, but 3 are")]
+)
+def test_a_source_that_lost_its_orders_never_corrects_what_is_right(
+    stand: Stand, left: dict[str, int], complaint: str
+) -> None:
+    stand.write(DAY, {"x": 1, "y": 2, "z": 3})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, left)
+
+    with pytest.raises(AirflowFailException, match=complaint):
+        AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(context_of(RUN))
+    with pytest.raises(AirflowFailException, match=complaint):
+        replace(on_sealed="amend")
+    receipt = AmendPartitionOperator(
+        task_id="amend", date=DAY, reason="so it is", on_empty="allow", max_shrink=1
+    ).execute(context_of(RUN))
+
+    assert (receipt["orders_before"], receipt["orders_after"]) == (3, len(left))
+
+
+def test_a_partition_that_would_lose_most_of_its_orders_stays(stand: Stand) -> None:
+    stand.write(DAY, {"x": 1, "y": 2, "z": 3})
+    replace()
+    stand.write(DAY, {"x": 1})
+
+    with pytest.raises(AirflowFailException, match="max_shrink says how many may"):
+        replace()
+
+    assert stand.published() == {DAY: (3, 6)}
+    assert replace(max_shrink=1)["orders"] == 1
+
+
 @pytest.mark.parametrize(("reason", "complaint"), [("", "reason is empty"), ("late", "not sealed")])
 def test_a_correction_without_a_reason_or_a_seal_fails_for_good(stand: Stand, reason: str, complaint: str) -> None:
     stand.write(DAY, {"x": 100})

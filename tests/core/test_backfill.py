@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -234,3 +234,63 @@ def test_totals_beyond_64_bits_are_refused_and_nothing_changes(backfill: Backfil
     source.put(SECOND, 0)
     backfill.run(DAYS, "a")
     assert backfill.rollup() == before | {"order_total": 2}
+
+
+@pytest.mark.parametrize(
+    ("after", "guard", "refused"),
+    [
+        (0, {"allow_empty": False}, "it holds no orders, but 4 are"),
+        (0, {"allow_empty": True, "max_shrink": 0.5}, None),
+        (1, {"max_shrink": 0.5}, "it holds 1 orders, but 4 are"),
+        (2, {"max_shrink": 0.5}, None),
+        (3, {"max_shrink": 0}, "it holds 3 orders, but 4 are"),
+        (4, {"allow_empty": False, "max_shrink": 0}, None),
+        (1, {}, None),
+        (0, {}, None),
+    ],
+)
+def test_a_source_that_lost_orders_is_refused_where_that_is_asked_for(
+    backfill: Backfill, source: Source, after: int, guard: dict[str, Any], refused: str | None
+) -> None:
+    source.put(FIRST, 1, 2, 3, 4)
+    backfill.run(DAY, "a")
+    source.put(FIRST, *range(1, after + 1))
+
+    ran = backfill.run(DAY, "b", **guard)
+
+    if refused is None:
+        assert ran["done"] == [FIRST]
+    else:
+        [[dt, why]] = ran["failed"]
+        assert (dt, refused in why) == (FIRST, True)
+        [status] = backfill.status(DAY)["partitions"]
+        assert (status["orders"], status["owner"]) == (4, "a")
+
+
+@pytest.mark.parametrize("guard", [{"allow_empty": False}, {"max_shrink": 0.5}])
+def test_a_correction_that_loses_too_much_is_refused_and_what_was_right_stays(
+    backfill: Backfill, source: Source, guard: dict[str, Any]
+) -> None:
+    source.put(FIRST, 1)
+    backfill.run(DAY, "a")
+    backfill.seal(DAY)
+    source.put(FIRST, 1, 2, 3, 4)
+    backfill.amend(DAY.first, "late", **guard)
+    source.put(FIRST, *([] if "allow_empty" in guard else [1]))  # as much as was sent, and less than is right
+
+    with pytest.raises(PartitionError, match="4 are right until now; they stay"):
+        backfill.amend(DAY.first, "late", **guard)
+
+    statement = backfill.statement(DAY)
+    assert (statement["orders_corrected"], statement["amount_corrected"]) == (4, 10)
+    assert backfill.amend(DAY.first, "so it is")["orders_after"] == (0 if "allow_empty" in guard else 1)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_none_is_refused(backfill: Backfill, share: float) -> None:
+    for call in (
+        lambda: backfill.run(DAY, "a", max_shrink=share),
+        lambda: backfill.amend(DAY.first, "late", max_shrink=share),
+    ):
+        with pytest.raises(UsageError, match="from 0 to 1"):
+            call()
