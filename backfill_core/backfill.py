@@ -205,8 +205,9 @@ class Backfill:
 
         def write(tables: Tables, after: Tally) -> answers.AmendAnswer:
             before = tables.sum_of(dates)
-            right = [row[3] for row in tables.corrections(dates)] or [before[0]]
-            self._check_loss(dt, right[-1], after.orders, "right until now", allow_empty, max_shrink)
+            if (allow_empty, max_shrink) != (True, 1):
+                right, _ = tables.last_corrections(dates).get(dt, (before, ""))
+                self._check_loss(dt, right[0], after.orders, "right until now", allow_empty, max_shrink)
             tables.correct(dt, before, after, reason)
             return {
                 "dt": dt,

@@ -110,7 +110,7 @@ def late(store: Store, source: EventFolder, dates: DateRange | None) -> answers.
     within = dates or EVER
     with store.reading() as tables:
         sealed = sorted(tables.sealed(within))
-        known = _published(tables, within) | {dt: after for dt, (after, _) in _last_corrections(tables, within).items()}
+        known = _published(tables, within) | {dt: after for dt, (after, _) in tables.last_corrections(within).items()}
     answer: answers.LateAnswer = {"late": [], "no_data": [], "failed": []}
     for dt, counted in _counts(source, sealed).items():
         orders, amount = known.get(dt, (0, 0))
@@ -137,7 +137,7 @@ def statement(store: Store, dates: DateRange) -> answers.StatementAnswer:
     """Put what was published beside what the last correction says; see `Backfill.statement`."""
     with store.reading() as tables:
         published, sealed = _published(tables, dates), tables.sealed(dates)
-        corrected = _last_corrections(tables, dates)
+        corrected = tables.last_corrections(dates)
         corrections = Counter(dt for dt, *_ in tables.corrections(dates))
     lines: list[answers.StatementLine] = []
     for dt in sorted(published.keys() | corrected.keys()):
@@ -186,11 +186,3 @@ def _published(tables: Tables, dates: DateRange) -> dict[str, Sum]:
         before = published.get(dt, (0, 0))
         published[dt] = (before[0] + orders, before[1] + amount)
     return published
-
-
-def _last_corrections(tables: Tables, dates: DateRange) -> dict[str, tuple[Sum, str]]:
-    """Return the value and the reason of each date's last correction: a later one takes the place of an earlier."""
-    return {
-        dt: ((orders_after, amount_after), reason)
-        for dt, _, _, orders_after, amount_after, reason in tables.corrections(dates)
-    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from socket import SHUT_RDWR, socket
@@ -42,6 +43,8 @@ WAIT_SECONDS = 60
 """How long a writer waits for its turn."""
 WATCH_SECONDS = 0.1
 """How often a wait is looked at, whether it has to end."""
+STOP_SECONDS = 2
+"""How long a commit may still take once somebody asked to stop."""
 CANCEL_SECONDS = 10
 """How long the server has for cancelling a wait, before the connection is given up."""
 IDLE_SECONDS = 30
@@ -50,7 +53,9 @@ IDLE_SECONDS = 30
 CREATE = (
     *(statement.replace("INTEGER", "BIGINT") for statement in sql.CREATE),
     # What every table of SQLite has by itself: here it keeps the order of the corrections.
-    "ALTER TABLE corrections ADD COLUMN IF NOT EXISTS rowid BIGINT GENERATED ALWAYS AS IDENTITY",
+    "ALTER TABLE corrections ADD COLUMN IF NOT EXISTS rowid BIGINT PRIMARY KEY",
+    # The one table without a key, from which rows are deleted: where it is published, a whole row has to name itself.
+    "ALTER TABLE daily REPLICA IDENTITY FULL",
 )
 
 # Temporary tables, which a pooled connection may have kept from somebody else, come last.
@@ -85,7 +90,7 @@ def create(url: str) -> list[str]:
                 connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(address.schema)))
             for statement in CREATE:
                 connection.execute(statement.encode())
-        connection.execute("COMMIT")
+        _commit(connection, address)
     return list(sql.TABLES)
 
 
@@ -183,7 +188,7 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
             except BaseException:
                 self._roll_back()
                 raise
-            self._commit()
+            _commit(self._connection, self._address, stop)
 
     def burst(self) -> AbstractContextManager[None]:
         """Let the transactions of a block become durable one by one, as they do anyway."""
@@ -221,18 +226,6 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
 
     def _execute(self, statement: str, parameters: Mapping[str, str | int]) -> psycopg.Cursor[tuple[Any, ...]]:
         return self._connection.execute(_in_dialect(statement), parameters)
-
-    def _commit(self) -> None:
-        try:
-            self._connection.execute("COMMIT")
-        except psycopg.Error:
-            if not self._connection.closed:
-                raise
-            raise StoreError(
-                f"the state store {self._address.name} was lost in the middle of a commit, so it is unknown whether the"
-                " last change was kept; every partition is whole either way. Running again is safe; only amend and"
-                " rollup-add would add a second time, so look at the tables first"
-            ) from None
 
     def _roll_back(self) -> None:
         with suppress(psycopg.Error):  # the first error is the one to tell
@@ -281,6 +274,50 @@ def _connect(address: Address) -> Connection:
     return connection
 
 
+def _commit(connection: Connection, address: Address, stop: Callable[[], bool] | None = None) -> None:
+    """Commit, and wait for that no longer than for a turn, or only a moment more once `stop` says so.
+
+    What waits by then is committed, but a standby has not confirmed it: the server takes no more than that back.
+    """
+    end = time.monotonic() + WAIT_SECONDS
+    not_confirmed = False
+
+    def is_over() -> bool:
+        nonlocal end
+        if stop is not None and stop():
+            end = min(end, time.monotonic() + STOP_SECONDS)
+        return time.monotonic() > end
+
+    def notice(said: psycopg.errors.Diagnostic) -> None:
+        nonlocal not_confirmed
+        not_confirmed |= said.source_file == "syncrep.c"  # its words are in the server's language
+
+    connection.add_notice_handler(notice)
+    try:
+        with Watch(connection, is_over):
+            connection.execute("COMMIT")
+    except psycopg.Error:
+        if not connection.closed:
+            raise
+        raise StoreError(
+            f"the state store {address.name} was lost in the middle of a commit, so it is unknown whether the"
+            f" last change was kept; {_UNKNOWN}"
+        ) from None
+    finally:
+        connection.remove_notice_handler(notice)
+    if not_confirmed:
+        raise StoreError(
+            f"the state store {address.name} has committed the last change, but no standby has confirmed it, so it is"
+            f" unknown whether it stays if the server is lost; {_UNKNOWN}"
+        )
+
+
+_UNKNOWN = (
+    "every partition is whole either way. Running again is safe; only amend and rollup-add would add a second time, so"
+    " look at the tables first"
+)
+
+
 def _missing(connection: Connection, schema: str) -> list[str]:
     present = {name for (name,) in connection.execute(_TABLES, [schema])}
     return [name for name in sql.TABLES if name not in present]
@@ -288,6 +325,8 @@ def _missing(connection: Connection, schema: str) -> list[str]:
 
 @cache
 def _in_dialect(statement: str) -> bytes:
+    if statement == sql.INSERT_CORRECTION:  # in a store that an earlier version made, the number is an identity
+        statement = statement.replace(" VALUES ", " OVERRIDING SYSTEM VALUE VALUES ")
     return re.sub(r":(\w+)", r"%(\1)s", statement.replace("%", "%%")).encode()
 
 
@@ -301,6 +340,7 @@ _WORDS = {
     "42501": "the role may not do that; docs/postgresql.md lists the grants",
     "53100": "the server's disk is full",
     "53": "the server has run out of something",
+    "55000": 'the server isn\'t set up for that; docs/postgresql.md, "Moving a store", has what replication needs',
     "55P03": f"other writers had it for {WAIT_SECONDS} seconds without a break; run again",
     "57014": "the server cancelled the statement (statement_timeout, or an administrator)",
     "57P": "the server is shutting down or starting up, or an administrator closed the connection; run again",
@@ -317,7 +357,7 @@ def _translated(error: psycopg.Error, address: Address) -> BackfillError:
     if code in ("42P01", "3F000", "3D000"):  # no such table, schema, database
         return _no_store(address, said)
     words = next((_WORDS[code[:length]] for length in (5, 3, 2) if code[:length] in _WORDS), None)
-    if words is None and isinstance(error, psycopg.OperationalError):
+    if not code and isinstance(error, psycopg.OperationalError):  # it is the driver that speaks: the server is away
         words = _WORDS["08"]
     return StoreError(
         f"the state store {address.name} can't be used: {f'{words} ({said})' if words else said};"

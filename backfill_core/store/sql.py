@@ -52,15 +52,17 @@ INSERT_SEALS = """
     WHERE NOT EXISTS (SELECT 1 FROM seals WHERE seals.dt = key)
 """
 
-# corrections, oldest first
+# corrections, oldest first: by a number that those before give to each, not a sequence that could begin again
 CORRECTIONS = (
     "SELECT dt, orders_before, amount_before, orders_after, amount_after, reason FROM corrections"
     " WHERE dt BETWEEN :first AND :last ORDER BY dt, rowid"
 )
 INSERT_CORRECTION = (
-    "INSERT INTO corrections (dt, orders_before, amount_before, orders_after, amount_after, reason)"
-    " VALUES (:dt, :orders_before, :amount_before, :orders_after, :amount_after, :reason)"
+    "INSERT INTO corrections (dt, orders_before, amount_before, orders_after, amount_after, reason, rowid)"
+    " VALUES (:dt, :orders_before, :amount_before, :orders_after, :amount_after, :reason,"
+    " (SELECT COALESCE(MAX(rowid), 0) + 1 FROM corrections))"
 )
+SAME_NUMBERS = "SELECT COUNT(*) - COUNT(DISTINCT rowid) FROM corrections"
 
 # rollup
 ROLLUP = "SELECT metric, value FROM rollup WHERE metric IN ('order_total', 'amount_total')"

@@ -87,6 +87,23 @@ class Tables:
         """Return the rows (dt, orders and amount before, orders and amount after, reason), each date's oldest first."""
         return self._execute(sql.CORRECTIONS, _bounds(dates))
 
+    def last_corrections(self, dates: DateRange) -> dict[str, tuple[Sum, str]]:
+        """Return the value and the reason of each date's last correction: a later one takes the place of an earlier.
+
+        Raises:
+            StoreError: a date has several, and which of them is the last is not certain.
+        """
+        rows = list(self.corrections(dates))
+        last = {dt: ((orders_after, amount_after), reason) for dt, _, _, orders_after, amount_after, reason in rows}
+        if len(last) < len(rows):
+            [(same_numbers,)] = self._execute(sql.SAME_NUMBERS, {})
+            if same_numbers:
+                raise StoreError(
+                    "which of a date's corrections is the last is not certain: some have the same number, as after a"
+                    ' move to a server that began to count again; see "Moving a store" in docs/postgresql.md'
+                )
+        return last
+
     def correct(self, dt: str, before: Sum, after: Sum, reason: str) -> None:
         """Add one correction; none is ever changed."""
         self._execute(
