@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Make source partitions: the lab's fourteen days, or as many and as large as asked for. The same bytes each time."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
 import random
 import sys
 from datetime import timedelta
+
+if sys.version_info < (3, 10):  # noqa: UP036  old ones are to say so, not to stumble over what they don't know
+    sys.exit("gen_events.py needs Python 3.10 or newer, and this is %s (%s)" % (sys.version.split()[0], sys.executable))  # noqa: UP031
 
 from backfill_core import DateRange, Settings, UsageError, parse_date
 

@@ -6,8 +6,6 @@ Everything is made in a folder of its own, by starting `runner.py` as anybody wo
 same. A file that stood there with other content is kept beside it, as `NAME.kept-N`.
 """
 
-from __future__ import annotations
-
 import filecmp
 import json
 import os
@@ -15,15 +13,17 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import Any
+
+if sys.version_info < (3, 10):  # noqa: UP036  old ones are to say so, not to stumble over what they don't know
+    sys.exit("lab.py needs Python 3.10 or newer, and this is %s (%s)" % (sys.version.split()[0], sys.executable))  # noqa: UP031
 
 from backfill_core.report import Double, Split, Story, Sums, page
 from backfill_core.settings import DEFAULT_HOME
 from backfill_core.store.sql import TABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FIRST, LAST = "2026-02-01", "2026-02-14"
@@ -163,9 +163,8 @@ def summary(work: str, story: Story) -> dict[str, Any]:
 
 def _home() -> str:
     """Return the folder for the lab's files, made if it was missing."""
-    if named := os.environ.get("BACKFILL_HOME"):
-        home = named
-    else:
+    home = os.environ.get("BACKFILL_HOME", "")
+    if not home:
         with suppress(OSError):
             os.makedirs(DEFAULT_HOME, exist_ok=True)
         home = DEFAULT_HOME if os.access(DEFAULT_HOME, os.W_OK | os.X_OK) else "lab"
@@ -184,9 +183,7 @@ def _place(work: str, home: str, name: str, same: Callable[[str, str], bool]) ->
     if os.path.lexists(target):
         if os.path.isfile(target) and same(made, target):
             return
-        number = 1
-        while os.path.lexists(kept := f"{target}.kept-{number}"):
-            number += 1
+        kept = next(f"{target}.kept-{number}" for number in count(1) if not os.path.lexists(f"{target}.kept-{number}"))
         os.rename(target, kept)
         print(f"{target} held something else; it is kept as {kept}")
     os.rename(made, target)

@@ -8,6 +8,13 @@ import gc
 import os
 import sys
 
+if sys.version_info < (3, 10):  # noqa: UP036  old ones are to say so, not to stumble over what they don't know
+    needs = "runner.py needs Python 3.10 or newer, and this is %s (%s)" % (sys.version.split()[0], sys.executable)  # noqa: UP031
+    import json
+
+    print(json.dumps({"error": needs}))
+    sys.exit(needs)
+
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))  # Python leaves it out if it is told to be safe
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ def entry() -> int:
 
 def main(arguments: list[str], program: str = "python -m backfill_core") -> int:
     """Carry out one command and print its answer; return the runner's exit code."""
+    if sys.version_info < (3, 10):  # noqa: UP036  old ones are to say so, not to stumble over what they don't know
+        sys.exit(f"{program} needs Python 3.10 or newer, and this is {sys.version.split()[0]} ({sys.executable})")
     given = _parser(program).parse_args(arguments)
     verb: Verb = given.verb
     answer, lines, code = verb.act(given)
