@@ -8,6 +8,7 @@ import time
 
 from backfill_core.errors import NoStoreError, Stopped, StoreError
 from backfill_core.store import sql
+from backfill_core.store.generation import fits, salt_of
 from backfill_core.store.tables import Tables
 
 try:
@@ -45,6 +46,7 @@ def create(path: str) -> list[str]:
         raise StoreError(f"the folder {folder} can't be made: {error.strerror}") from None
     with closing(_Line(path)) as line:
         line.wait()
+        _check_log(path)
         with closing(_Connection(path, "rwc")) as connection:
             # A readers' view never blocks the writer, and a durable commit costs a fifth. The mode stays with the file.
             connection.execute("PRAGMA journal_mode = WAL")
@@ -69,6 +71,7 @@ class SqliteStore:
             raise NoStoreError(f"there is no state store at {path}; make one with `init`, or set BACKFILL_DB") from None
         except OSError as error:
             raise StoreError(f"the state store {path} can't be reached: {error.strerror}") from None
+        _check_log(path)
         self._connection = _Connection(path, "rw")
         try:
             self._check_tables(path)
@@ -110,6 +113,30 @@ class SqliteStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_log(path: str) -> None:
+    """Make sure that the write-ahead log beside the file is its own, before SQLite takes it in.
+
+    Raises:
+        StoreError: it goes on from another state of the file.
+    """
+    log = f"{os.path.realpath(path)}-wal"
+    for _ in range(3):  # others may move the log into the file in between
+        if not salt_of(log) or not os.path.exists(path):
+            return
+        file = _Connection(path, "ro&immutable=1")  # what is in the file, not in the log
+        try:
+            [(number,)] = file.execute("PRAGMA user_version")
+        finally:
+            file.close()
+        if fits(number, log):
+            return
+    raise StoreError(
+        f"the write-ahead log {log} is not of the file beside it: it goes on from another state, as after a backup was"
+        f" copied over a store whose log still stood. Nothing was changed; to have the backup as it is, remove {log}"
+        f" and {log[:-3]}shm while nobody uses the store (docs/reliability.md, Restoring a backup)"
+    )
 
 
 class _Connection:
@@ -206,6 +233,7 @@ class _Writing(_Transaction):
         self._line.wait(self.stop)
         try:
             self._connection.execute(self._begin, stop=self.stop)
+            self._log.begin()
             return Tables(self._connection.execute)
         except BaseException:
             self._line.leave()
@@ -284,6 +312,15 @@ class _Log:
         self._connection = connection
         self._file: int | None = None
         self._synced = 0.0
+        self._salt: bytes | None = None
+
+    def begin(self) -> None:
+        """Be told of a transaction that may write; say in a new log which state of the file it goes on from."""
+        salt = salt_of(f"{os.path.realpath(self._path)}-wal")
+        if salt != self._salt or not salt:
+            self._salt = salt
+            [(number,)] = self._connection.execute("PRAGMA user_version")
+            self._connection.execute(f"PRAGMA user_version = {(number + 1) % 2**31}")
 
     def __enter__(self) -> None:
         if self._connection.execute("PRAGMA journal_mode") == [("wal",)]:
