@@ -54,6 +54,11 @@ def main(arguments: list[str], program: str = "python -m backfill_core") -> int:
 def plan(backfill: Backfill, dates: DateRange, given: argparse.Namespace) -> Shown[answers.PlanAnswer]:
     """What a run would do, partition by partition."""
     answer = backfill.plan(dates, given.OWNER)
+    twice = []
+    if given.duplicates:
+        found = backfill.duplicates(dates)
+        answer["duplicates"] = found["order_ids"]
+        twice = [f"{_duplicates_told({**found, 'duplicates': []}).partition(';')[0]}; `duplicates` names them"]
     rows = [
         (
             partition["dt"],
@@ -70,6 +75,7 @@ def plan(backfill: Backfill, dates: DateRange, given: argparse.Namespace) -> Sho
         f"A run would answer {answer['orders']} orders and an amount of {answer['amount']}.",
         f"{answer['asked']} asked = {answer['change']} would change + {answer['unchanged']} unchanged"
         f" + {answer['skipped']} skipped + {answer['failed']} failed",
+        *twice,
     ]
 
 
@@ -147,6 +153,26 @@ def statement(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) 
     return answer, _table(head, [*rows, ("total", *total, "", "")])
 
 
+def duplicates(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) -> Shown[answers.DuplicatesAnswer]:
+    """Each order_id that occurs more than once, with its dates."""
+    answer = backfill.duplicates(dates)
+    rows = [
+        (order["order_id"], "  ".join(f"{dt} x{times}" if times != 1 else str(dt) for dt, times in order["dts"]))
+        for order in answer["duplicates"]
+    ]
+    failed = [f"{dt} could not be read: {_printable(fault)}" for dt, fault in answer["failed"]]
+    return answer, [*(_table(("order_id", "partitions"), rows) if rows else ()), *failed, _duplicates_told(answer)]
+
+
+def _duplicates_told(answer: answers.DuplicatesAnswer) -> str:
+    named = len(answer["duplicates"])
+    more = f"; the first {named} are named" if named < answer["order_ids"] else ""
+    return (
+        f"{answer['order_ids']} order_ids occur more than once among {answer['orders']} orders:"
+        f" {answer['within_a_day']} within a day, {answer['across_days']} across days{more}"
+    )
+
+
 def _looks(question: Callable[..., Shown[Any]]) -> Act:
     """Make a verb of a question to an open store."""
 
@@ -187,7 +213,13 @@ class Verb(NamedTuple):
 
 
 VERBS = (
-    Verb("plan", "START END OWNER", _looks(plan), "what a run would do, partition by partition"),
+    Verb(
+        "plan",
+        "START END OWNER",
+        _looks(plan),
+        "what a run would do, partition by partition",
+        (("--duplicates", "look for order_ids that occur more than once, too"),),
+    ),
     Verb(
         "status",
         "[START] [END]",
@@ -197,6 +229,7 @@ VERBS = (
     ),
     Verb("late", "[START] [END]", _looks(late), "the sealed dates whose source has moved on since"),
     Verb("statement", "START END", _looks(statement), "what was published beside what is right by the corrections"),
+    Verb("duplicates", "START END", _looks(duplicates), "the order_ids that occur more than once in the sources"),
     Verb("init", "", _acts, "make the state store where it is missing"),
     Verb("run", "START END OWNER", _acts, "replace each partition of the range, or skip it and say why"),
     Verb("claim", "START END OWNER", _acts, "reserve the dates of the range that nobody else holds"),

@@ -74,10 +74,15 @@ class PlannedPartition(TypedDict):
     amount_after: int | None
 
 
-class PlanAnswer(TypedDict):
+class _WhereAskedFor(TypedDict, total=False):
+    duplicates: int
+
+
+class PlanAnswer(_WhereAskedFor):
     """A run, told beforehand. asked = change + unchanged + skipped + failed.
 
-    `orders` and `amount` are what the run would answer: the sums over change and unchanged.
+    `orders` and `amount` are what the run would answer: the sums over change and unchanged. `duplicates`, where it was
+    asked for, is the number of order_ids that occur more than once in the sources of the range.
     """
 
     owner: str
@@ -130,6 +135,30 @@ class LateAnswer(TypedDict):
 
     late: list[LatePartition]
     no_data: list[str]
+    failed: list[list[str]]
+
+
+class DuplicateOrder(TypedDict):
+    """An order_id that occurs more than once, and [date, how often] of each date that has it."""
+
+    order_id: str
+    dts: list[list[str | int]]
+
+
+class DuplicatesAnswer(TypedDict):
+    """The order_ids that occur more than once among all `orders` of the range: how many, and the first of them.
+
+    An order_id can be counted under both `within_a_day` and `across_days`. `failed` are the partitions that couldn't be
+    read: what they hold is not in the numbers, or only in part.
+    """
+
+    first: str
+    last: str
+    orders: int
+    order_ids: int
+    within_a_day: int
+    across_days: int
+    duplicates: list[DuplicateOrder]
     failed: list[list[str]]
 
 

@@ -263,6 +263,16 @@ class Backfill:
 
         return late(self._store, self._source, dates)
 
+    def duplicates(self, dates: DateRange) -> answers.DuplicatesAnswer:
+        """Find the order_ids that occur more than once in the sources of the range, within a day and across days.
+
+        Every line counts as an order, so each of them is counted as often as it occurs. Memory stays bounded; the ids
+        are kept in temporary files meanwhile.
+        """
+        from backfill_core.duplicates import duplicates
+
+        return duplicates(self._source, dates)
+
     def statement(self, dates: DateRange) -> answers.StatementAnswer:
         """Tell what was published and what is right by the corrections, side by side."""
         from backfill_core.review import statement

@@ -48,6 +48,20 @@ def amount_of(line: bytes, dt: str) -> int | None:
     return amount
 
 
+def order_id_of(line: bytes) -> str | None:
+    """Return the order_id on one line, without its newline, whatever else is there; None for a blank line.
+
+    Raises:
+        LineError: the line is no JSON object with a string of that name.
+    """
+    order = _object(line)
+    if order is None:
+        return None
+    if not isinstance(order.get("order_id"), str):
+        raise LineError("order_id is missing or no string")
+    return str(order["order_id"])
+
+
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
         text = line.decode("utf-8").strip(" \t\r")
