@@ -309,6 +309,7 @@ class _Log:
 
     def __init__(self, path: str, connection: _Connection) -> None:
         self._path = path
+        self._place = f"{os.path.realpath(path)}-wal"
         self._connection = connection
         self._file: int | None = None
         self._synced = 0.0
@@ -316,7 +317,7 @@ class _Log:
 
     def begin(self) -> None:
         """Be told of a transaction that may write; say in a new log which state of the file it goes on from."""
-        salt = salt_of(f"{os.path.realpath(self._path)}-wal")
+        salt = salt_of(self._place) if self._file is None else os.pread(self._file, 8, 16)
         if salt != self._salt or not salt:
             self._salt = salt
             [(number,)] = self._connection.execute("PRAGMA user_version")
@@ -325,7 +326,7 @@ class _Log:
     def __enter__(self) -> None:
         if self._connection.execute("PRAGMA journal_mode") == [("wal",)]:
             try:
-                self._file = os.open(f"{os.path.realpath(self._path)}-wal", os.O_RDONLY)
+                self._file = os.open(self._place, os.O_RDONLY)
             except OSError:
                 return
             self._connection.execute("PRAGMA synchronous = NORMAL")
