@@ -64,7 +64,7 @@ def _planned(dt: str, skip: str | None, before: Sum | None, counted: Count) -> a
     planned["orders_after"], planned["amount_after"] = after = counted.tally
     if before == after:
         return {**planned, "action": "unchanged", "reason": ""}
-    reason = "new" if before is None else "emptied" if before[0] and not after.orders else "moved"
+    reason = "new" if before is None else "moved" if after.orders else "emptied"
     return {**planned, "action": "change", "reason": reason}
 
 

@@ -141,6 +141,38 @@ def test_a_statement_says_what_was_sent_and_what_is_right(lived: Backfill) -> No
     assert (statement["orders_published"], statement["orders_corrected"]) == (7, 8)
 
 
+def test_a_date_is_late_when_orders_came_that_leave_the_amount_as_it_was(lived: Backfill, source: Source) -> None:
+    source.put(SECOND, 50, 30, 20, 5, -5)
+
+    [late] = lived.late()["late"]
+
+    assert (late["dt"], late["orders_difference"], late["amount_difference"]) == (SECOND, 2, 0)
+
+
+def test_a_date_is_late_when_its_amount_moved_and_the_orders_did_not(lived: Backfill, source: Source) -> None:
+    source.put(SECOND, 50, 30, 21)
+
+    [late] = lived.late()["late"]
+
+    assert (late["orders_difference"], late["amount_difference"]) == (0, 1)
+
+
+def test_a_plan_has_a_word_for_each_change(backfill: Backfill, source: Source) -> None:
+    source.put(FIRST)
+    source.put(SECOND, 1)
+    backfill.run(DAYS, "a")
+    source.put(SECOND)
+    source.put(THIRD)
+
+    planned = backfill.plan(DAYS, "a")["partitions"]
+
+    assert [(one["action"], one["reason"]) for one in planned] == [
+        ("unchanged", ""),  # no orders stay no orders
+        ("change", "emptied"),
+        ("change", "new"),
+    ]
+
+
 class Shell:
     """`python -m backfill_core` over one store."""
 

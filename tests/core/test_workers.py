@@ -235,6 +235,17 @@ def test_questions_to_workers_that_were_killed_are_left_to_the_one_who_asks(aske
     assert [question.part for question in questions] == [None] * 5
 
 
+def test_workers_do_not_hear_the_ctrl_c_that_reaches_every_process_of_a_terminal(asked: Asked) -> None:
+    asked.settle(asked.question(), asked.question())
+    for worker in children(os.getpid()):
+        os.kill(worker, signal.SIGINT)
+    questions = [asked.question() for _ in range(5)]
+
+    asked.settle(*questions)
+
+    assert [question.part for question in questions] == [(10, 10, 50, None)] * 5
+
+
 def test_where_no_process_can_be_started_the_one_who_asks_counts(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
