@@ -159,7 +159,7 @@ def test_a_date_is_late_when_its_amount_moved_and_the_orders_did_not(lived: Back
 
 def test_a_plan_has_a_word_for_each_change(backfill: Backfill, source: Source) -> None:
     source.put(FIRST)
-    source.put(SECOND, 1)
+    source.put(SECOND, 7)
     backfill.run(DAYS, "a")
     source.put(SECOND)
     source.put(THIRD)
@@ -171,6 +171,8 @@ def test_a_plan_has_a_word_for_each_change(backfill: Backfill, source: Source) -
         ("change", "emptied"),
         ("change", "new"),
     ]
+    assert [(one["orders_before"], one["amount_before"]) for one in planned] == [(0, 0), (1, 7), (None, None)]
+    assert [(one["orders_after"], one["amount_after"]) for one in planned] == [(0, 0)] * 3
 
 
 class Shell:
