@@ -157,6 +157,19 @@ def test_a_date_is_late_when_its_amount_moved_and_the_orders_did_not(lived: Back
     assert (late["orders_difference"], late["amount_difference"]) == (0, 1)
 
 
+def test_a_sealed_date_of_which_nothing_was_published_is_late_with_all_that_it_has(
+    backfill: Backfill, source: Source
+) -> None:
+    source.put(FIRST, 10, 20)
+    source.put(SECOND)
+    backfill.seal(DateRange.parse(FIRST, SECOND))
+
+    [late] = backfill.late()["late"]
+
+    assert (late["dt"], late["orders_known"], late["amount_known"]) == (FIRST, 0, 0)
+    assert (late["orders_difference"], late["amount_difference"]) == (2, 30)
+
+
 def test_a_plan_has_a_word_for_each_change(backfill: Backfill, source: Source) -> None:
     source.put(FIRST)
     source.put(SECOND, 7)
