@@ -32,6 +32,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from backfill_core.target import Side
+
 
 class BackfillError(Exception):
     """The root: every error that this library raises on purpose."""
@@ -81,7 +83,14 @@ class TargetError(BackfillError):
 
 
 class FencedError(TargetError):
-    """The attempt was overtaken, or token, mark or ledger of the key are not as it expected; nothing happened."""
+    """The attempt was overtaken, or token, mark or ledger of a key are not as it expected; nothing happened.
+
+    sides: the side rows as they were found, by key.
+    """
+
+    def __init__(self, sentence: str, sides: Mapping[str, Side] | None = None) -> None:
+        super().__init__(sentence)
+        self.sides = sides or {}
 
 
 class ChangedError(TargetError):
