@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Protocol, TypeVar
 
-    from backfill_core.claims import Claim
+    from backfill_core.claims import Caller, Claim
     from backfill_core.ledger.page import Page
     from backfill_core.target import Measured
 
@@ -61,8 +61,8 @@ class Intent(NamedTuple):
 
     token: of what it publishes; for a seal its mark. A set of keys shares it.
     kind: PUBLISH, ADOPT, SEAL or UNSEAL; state: OPEN, CONFIRMED or WITHDRAWN.
-    claim, owner, run, task, try_number: whose it is; the claim's id.
-    before: the token that is published, which must be there still; `was`: the mark, for UNSEAL.
+    owner, run, task, map_index, try_number: whose it is. Its claim has the token for an id.
+    before: the token that is published, which must be there still.
     measured, fingerprint: what is published; replaced: what the target held before.
     drift: what the target held instead of what was published, in words, where that is overwritten.
     """
@@ -72,14 +72,13 @@ class Intent(NamedTuple):
     number: int
     kind: str
     state: str
-    claim: str
     owner: str
     run: str
     task: str
+    map_index: int
     try_number: int
     reason: str
     before: str | None
-    was: str | None
     measured: Measured | None
     fingerprint: str | None
     replaced: Measured | None
@@ -136,6 +135,16 @@ class SealRow(NamedTuple):
     unsealed_why: str | None = None
 
 
+class Unsealed(NamedTuple):
+    """When, by whom and why a version of a key's seal was taken away."""
+
+    key: str
+    version: int
+    unsealed_at: str
+    unsealed_by: str
+    unsealed_why: str
+
+
 class Correction(NamedTuple):
     """What is right now of a sealed key, beside what was sent; a key's corrections are only ever added to."""
 
@@ -172,11 +181,22 @@ if TYPE_CHECKING:
             AnswerLostError: there was no answer to the commit; what was written may be kept or not.
         """
 
-        def change(self, dataset: str, keys: Sequence[str], step: Callable[[Page], T], token: str = "") -> T:
+        def change(
+            self,
+            dataset: str,
+            keys: Sequence[str],
+            step: Callable[[Page], T],
+            *,
+            token: str = "",
+            caller: Caller | None = None,
+        ) -> T:
             """Lock the keys' rows, made where missing, in key order; keep what `step` writes on their page.
 
-            The page shows the keys' rows, claims and open intents, and all intents of `token`. When `step` raises,
-            nothing is kept. It may do nothing else: neither ask the target, nor wait.
+            The page shows the keys' rows, claims and open intents. When `step` raises, nothing is kept. It may do
+            nothing else: neither ask the target, nor wait.
+
+            token: show all intents of it, too.
+            caller: show the claims of its task on other keys, too, and the latest try of it at each key.
             """
 
         def define(self, dataset: str, fixed: Mapping[str, Any], measures: Mapping[str, Any]) -> int:
@@ -192,8 +212,8 @@ if TYPE_CHECKING:
         def rows(self, dataset: str, first: str = "", last: str = "") -> Sequence[KeyRow]:
             """Return the rows of the keys from `first` to `last`, inclusive, in key order; of all without these."""
 
-        def claims(self, dataset: str, first: str = "", last: str = "") -> Sequence[tuple[Claim, str]]:
-            """Return the claims on the keys, each with the time since when."""
+        def claims(self, dataset: str, first: str = "", last: str = "") -> Sequence[Claim]:
+            """Return the claims on the keys."""
 
         def intents(self, dataset: str, first: str = "", last: str = "") -> Sequence[Intent]:
             """Return the open intents of the keys."""

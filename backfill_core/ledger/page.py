@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from backfill_core.ledger import OPEN, KeyRow
+from backfill_core.claims import orphans
+from backfill_core.ledger import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
 
     from backfill_core.claims import Claim
-    from backfill_core.ledger import Correction, Entry, Intent, SealRow
+    from backfill_core.ledger import Correction, Entry, Intent, KeyRow, SealRow, Unsealed
 
 
 class Page:
@@ -18,6 +19,8 @@ class Page:
 
     ledger, former: the ledger's id, and those that it had before.
     now: the database's clock, read after the rows were locked; UTC, ISO, with microseconds.
+    rows, claims, intents: what there is; claims also of the caller's task on keys that are not locked.
+    latest: by key, the intent of the latest try of the caller's task.
     """
 
     def __init__(
@@ -28,14 +31,16 @@ class Page:
         rows: Iterable[KeyRow],
         claims: Iterable[Claim],
         intents: Iterable[Intent],
+        latest: Mapping[str, Intent],
     ) -> None:
         self.ledger = ledger
         self.former = former
         self.now = now
-        self._rows = {row.key: row for row in rows}
+        self.latest = latest
+        self.before = {row.key: row for row in rows}
+        self._rows = dict(self.before)
         self._claims = list(claims)
         self._intents = list(intents)
-        self.before = dict(self._rows)
         self.held_before = {claim.key for claim in self._claims}
         self.claimed: list[tuple[Claim, int]] = []
         self.freed: list[tuple[str, str]] = []
@@ -43,10 +48,15 @@ class Page:
         self.closed: list[tuple[Intent, str]] = []
         self.entries: list[Entry] = []
         self.seals: list[SealRow] = []
-        self.unseals: list[SealRow] = []
+        self.unseals: list[Unsealed] = []
         self.corrections: list[Correction] = []
 
     # what is there
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys whose rows are locked, in order."""
+        return list(self._rows)
 
     def row(self, key: str) -> KeyRow:
         """Return what the ledger says of a key."""
@@ -56,6 +66,10 @@ class Page:
         """Return the claims on a key."""
         return [claim for claim in self._claims if claim.key == key]
 
+    def all_claims(self) -> list[Claim]:
+        """Return the claims on the keys, and those of the caller's task on other keys."""
+        return list(self._claims)
+
     def open(self, keys: Iterable[str]) -> list[Intent]:
         """Return the open intents of the keys."""
         wanted = set(keys)
@@ -64,14 +78,6 @@ class Page:
     def intents(self, token: str) -> list[Intent]:
         """Return all intents of the token that the page was opened for."""
         return [intent for intent in self._intents if intent.token == token]
-
-    def changed(self) -> list[KeyRow]:
-        """Return the rows that are not as they were."""
-        return [row for key, row in self._rows.items() if self.before[key] != row]
-
-    def held(self) -> set[str]:
-        """Return the keys that somebody holds now."""
-        return {claim.key for claim in self._claims}
 
     # what is written
 
@@ -84,11 +90,12 @@ class Page:
         self._claims.append(claim)
         self.claimed.append((claim, number))
 
-    def free(self, claim: str, keys: Sequence[str]) -> list[str]:
+    def free(self, claim_id: str, keys: Iterable[str]) -> list[str]:
         """Give a claim back at these keys, by its id; return the keys where it was."""
-        gone = [held.key for held in self._claims if held.id == claim and held.key in keys]
-        self._claims = [held for held in self._claims if not (held.id == claim and held.key in gone)]
-        self.freed += [(key, claim) for key in gone]
+        wanted = set(keys)
+        gone = [claim.key for claim in self._claims if claim.id == claim_id and claim.key in wanted]
+        self._claims = [claim for claim in self._claims if not (claim.id == claim_id and claim.key in wanted)]
+        self.freed += [(key, claim_id) for key in gone]
         return gone
 
     def note(self, intent: Intent) -> None:
@@ -109,12 +116,24 @@ class Page:
         """Add a version of a seal."""
         self.seals.append(seal)
 
-    def unseal(self, key: str, version: int, owner: str, why: str) -> None:
+    def unseal(self, unsealed: Unsealed) -> None:
         """Write beside a version of a seal when, by whom and why it was taken away."""
-        from backfill_core.ledger import SealRow
-
-        self.unseals.append(SealRow(key, version, "", "", None, "", "", "", self.now, owner, why))
+        self.unseals.append(unsealed)
 
     def correct(self, correction: Correction) -> None:
         """Add a correction."""
         self.corrections.append(correction)
+
+    # what is to be kept
+
+    def changed(self) -> list[KeyRow]:
+        """Return the rows that are not as they were."""
+        return [row for key, row in self._rows.items() if self.before[key] != row]
+
+    def ended(self) -> list[Claim]:
+        """Return the claims that lost what they were entered beneath, now that others were given back."""
+        return [claim for key in sorted({key for key, _ in self.freed}) for claim in orphans(self.claims(key))]
+
+    def held(self) -> set[str]:
+        """Return the keys that somebody holds now."""
+        return {claim.key for claim in self._claims}

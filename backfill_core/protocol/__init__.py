@@ -1,4 +1,4 @@
-"""One protocol for any table: take, stage, audit, intent, publish, confirm; and settle: fence, look, confirm or withdraw.
+"""One protocol for any table: take, stage, audit, intent, publish, confirm; and settle: fence, look, close.
 
 Plain code over a ledger and a target, which share no transaction. Nothing in the ledger publishes: the target's one
 commit does. What dies in between leaves an open intent, and the target says what became of it.

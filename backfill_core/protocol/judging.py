@@ -50,7 +50,11 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    dataset: Dataset, version: int, rows: Mapping[str, KeyRow], audited: Audited, wish: Wish = Wish()  # noqa: B008
+    dataset: Dataset,
+    version: int,
+    rows: Mapping[str, KeyRow],
+    audited: Audited,
+    wish: Wish = Wish(),  # noqa: B008
 ) -> Verdict:
     """Decide about a write of the keys in `rows`, by what is published and what was measured."""
     drift = {}

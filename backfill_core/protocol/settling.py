@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from backfill_core.errors import OutcomeUnknownError, StoppedError, TargetError
-from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, SEAL, UNSEAL, WITHDRAWN, Entry, SealRow
+from backfill_core.errors import AnswerLostError, StoppedError
+from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, SEAL, UNSEAL, WITHDRAWN, Entry, SealRow, Unsealed
+from backfill_core.target import Fence, Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from backfill_core.claims import Claim
     from backfill_core.ledger import Intent
     from backfill_core.ledger.page import Page
     from backfill_core.protocol import Place
-    from backfill_core.target import Side
 
 
-class Open(NamedTuple):
-    """An open intent, and the claim that it still stands under, if it does."""
-
-    intent: Intent
-    claim: Claim | None
-
-
-def open_intents(page: Page, keys: Iterable[str]) -> list[Open]:
-    """Return the open intents of the keys, with their claims."""
-    return [
-        Open(intent, next((claim for claim in page.claims(intent.key) if claim.id == intent.claim), None))
-        for intent in page.open(keys)
-    ]
+NOTHING = Side(None, 0, "", None, None)
+"""What a target holds where it answered that nothing happened: neither the token, nor a mark, nor none."""
 
 
 def settle(place: Place, token: str, above: Mapping[str, int] | None = None) -> dict[str, str]:
@@ -45,40 +33,25 @@ def settle(place: Place, token: str, above: Mapping[str, int] | None = None) -> 
         TargetError: the target can't be asked, or a publication was still under way; the intents stay open.
     """
     ledger, former, intents = place.ledger.change(
-        place.name, (), lambda page: (page.ledger, page.former, page.intents(token)), token
+        place.name, (), lambda page: (page.ledger, page.former, page.intents(token)), token=token
     )
-    numbers = {
-        intent.key: max(intent.number + 1, (above or {}).get(intent.key, 0))
+    fences = {
+        intent.key: Fence(max(intent.number + 1, (above or {}).get(intent.key, 0)), token, intent.measured)
         for intent in intents
         if intent.state == OPEN
     }
-    if not numbers:
+    if not fences:
         return {intent.key: intent.state for intent in intents}
-    sides = fence_and_look(place, numbers, ledger, former)
+    sides = fence_and_look(place, fences, ledger, former)
     keys = sorted({intent.key for intent in intents})
-    return place.ledger.change(place.name, keys, lambda page: close(page, token, sides), token)
+    return place.ledger.change(place.name, keys, lambda page: close(page, token, sides), token=token)
 
 
 def fence_and_look(
-    place: Place, numbers: Mapping[str, int], ledger: str, former: frozenset[str]
+    place: Place, fences: Mapping[str, Fence], ledger: str, former: frozenset[str]
 ) -> Mapping[str, Side]:
-    """Let nothing below the numbers publish any more, then see what the target holds."""
-    return place.target.fence(numbers, ledger, place.wait, former=former)
-
-
-def settle_own(place: Place, token: str, why: Exception) -> dict[str, str]:
-    """Settle an attempt of one's own that got no answer; until its fence is in, the outcome is unknown.
-
-    Raises:
-        OutcomeUnknownError: it could not be settled now.
-    """
-    try:
-        return settle(place, token)
-    except Exception as error:
-        raise OutcomeUnknownError(
-            f"{place.name}: it is unknown whether the write took place ({why}), and the target can't be asked now"
-            f" ({error}); the next try finds out, and so does `settle`"
-        ) from error
+    """Let nothing below the fences publish any more, then see what the target holds."""
+    return place.target.fence(fences, ledger, place.wait, former=former)
 
 
 def close(page: Page, token: str, sides: Mapping[str, Side]) -> dict[str, str]:
@@ -91,8 +64,7 @@ def close(page: Page, token: str, sides: Mapping[str, Side]) -> dict[str, str]:
             close_one(page, intent, sides[intent.key])
     states = {intent.key: intent.state for intent in page.intents(token)}
     if OPEN not in states.values():
-        for claim in {intent.claim for intent in page.intents(token)}:
-            page.free(claim, list(states))
+        page.free(token, page.keys)
     return states
 
 
@@ -110,24 +82,32 @@ def has_landed(intent: Intent, side: Side) -> bool:
     if intent.kind == SEAL:
         return side.mark == intent.token
     if intent.kind == UNSEAL:
-        return side.mark != intent.was
+        return side.mark is None
     return side.token == intent.token
 
 
-def confirm(place: Place, token: str, sides: Mapping[str, Side]) -> dict[str, str]:
-    """Confirm what was published under a token, once: by hand of the attempt or of a settler, whoever comes first.
+def confirm(place: Place, token: str, done: Mapping[str, Side], failed: Iterable[str] = ()) -> dict[str, str]:
+    """Confirm what the target's answer said, once: by hand of the attempt or of a settler, whoever comes first.
 
-    sides: what the target's answer said; a key that is not there did not happen.
+    done: by key, what the target holds now; failed: keys at which nothing happened.
 
     Raises:
         StoppedError: the ledger knows of no such intent, or of one that was withdrawn: it is from a backup.
     """
-    states = place.ledger.change(place.name, sorted(sides), lambda page: close(page, token, sides), token)
-    for key, side in sides.items():
-        if side.token == token and states.get(key) != CONFIRMED:
+    sides = {**dict.fromkeys(failed, NOTHING), **done}
+
+    def step(page: Page) -> dict[str, str]:
+        return close(page, token, sides)
+
+    try:
+        states = place.ledger.change(place.name, sorted(sides), step, token=token)
+    except AnswerLostError:  # it does nothing where it was done
+        states = place.ledger.change(place.name, sorted(sides), step, token=token)
+    for key in done:
+        if states.get(key) != CONFIRMED:
             raise StoppedError(
-                f"{place.name}: {key} was published, but the ledger knows nothing of it; it was put back from a backup"
-                " meanwhile. Say so with `restored`, then `adopt` the key"
+                f"{place.name}: {key} was changed in the target, but the ledger knows nothing of it: it was put back"
+                " from a backup meanwhile. Say so with `restored`, then `adopt` the key"
             )
     return states
 
@@ -160,7 +140,7 @@ def _record(page: Page, intent: Intent, side: Side) -> None:
             )
         )
     else:
-        page.unseal(intent.key, row.seal, intent.owner, intent.reason)
+        page.unseal(Unsealed(intent.key, row.seal, page.now, intent.owner, intent.reason))
         row = row._replace(seal=0, mark=None)
     page.write(row)
     page.enter(
@@ -187,18 +167,3 @@ def _record(page: Page, intent: Intent, side: Side) -> None:
 
 def _seconds(since: str, until: str) -> float:
     return round((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds(), 6)
-
-
-def withdraw(place: Place, token: str) -> None:
-    """Withdraw an attempt's own intents, of which the target said that nothing happened."""
-
-    def step(page: Page) -> None:
-        for intent in page.intents(token):
-            if intent.state == OPEN:
-                page.close(intent, WITHDRAWN)
-
-    keys = [intent.key for intent in place.ledger.find(place.name, token)]
-    place.ledger.change(place.name, sorted(keys), step, token)
-
-
-__all__ = ["TargetError", "close", "confirm", "open_intents", "settle", "settle_own", "withdraw"]

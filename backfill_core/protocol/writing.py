@@ -1,8 +1,9 @@
-"""A write of a set of keys, from the take to its confirmation; and an adoption, which is one without rows of its own."""
+"""A write of a set of keys, from the take to its confirmation; and an adoption, a write without rows of its own."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from backfill_core.claims import holds
@@ -15,9 +16,9 @@ from backfill_core.errors import (
     StoppedError,
     TargetError,
 )
-from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, Intent
+from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, WITHDRAWN, Intent
 from backfill_core.protocol import judging, settling, taking
-from backfill_core.target import Side
+from backfill_core.target import Expected, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -43,12 +44,17 @@ class Written(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What an attempt is about to publish, by key: figures, what they take the place of, and the token there now."""
+    """What an attempt is about to publish, by key.
+
+    measured, replaced: the figures, and those that they take the place of.
+    before: the token that the ledger says is published; there: what the target has to hold at the commit.
+    """
 
     kind: str
     measured: Mapping[str, Measured]
     replaced: Mapping[str, Measured]
     before: Mapping[str, str | None]
+    there: Mapping[str, Expected]
     drift: Mapping[str, str]
     fingerprints: Mapping[str, str]
     quiet: frozenset[str] = frozenset()
@@ -78,21 +84,21 @@ def write(
     try:
         with place.target.writing(attempt.keys, attempt.token, staged=staged) as writing:
             fill(writing, attempt)
-            audited = writing.audit()
+            audited = writing.audit(digest=place.dataset.digest == "always")
             verdict = judging.judge(place.dataset, place.version, attempt.rows, audited, wish)
-            if verdict.refusal is not None:
-                _give_back(place, attempt, verdict.failures)
-                raise verdict.refusal
+            _refuse(place, attempt, verdict)
             plan = _plan(attempt, audited, verdict, fingerprints or {})
             if len(verdict.quiet) == len(attempt.numbers):
-                _leave_quiet(place, attempt, plan)
+                place.ledger.change(place.name, attempt.keys, partial(_leave, attempt=attempt, plan=plan))
                 return Written(attempt, {}, verdict.quiet, audited)
             intend(place, attempt, plan)
-            published = _publish(place, attempt, plan, lambda: _publish_rows(writing, attempt, plan))
+            published = _publish(
+                place, attempt, plan, lambda: writing.publish(plan.there, attempt.token, attempt.ledger)
+            )
     except _Settled as settled:
         raise settled.error from settled.error.__cause__
     except BaseException as error:
-        _give_back_quietly(place, attempt, error)
+        _give_back_after(place, attempt, error)
         raise
     return Written(attempt, published, verdict.quiet, audited)
 
@@ -103,23 +109,18 @@ def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Wri
     if not attempt.numbers:
         return Written(attempt, {}, frozenset(), None)
     try:
-        measured = place.target.measure(attempt.keys)
-        before = {key: row.token for key, row in attempt.rows.items()}
-        plan = Plan(ADOPT, measured, measured, before, {}, {})
+        plan = _plan_adoption(place, attempt)
         intend(place, attempt, plan)
-        tokens = {key: side.token if (side := attempt.sides.get(key)) else None for key in attempt.numbers}
         published = _publish(
             place,
             attempt,
             plan,
-            lambda: place.target.adopt(
-                attempt.token, attempt.numbers, tokens, attempt.ledger, former=attempt.former
-            ),
+            lambda: place.target.adopt(attempt.token, plan.there, plan.measured, attempt.ledger, former=attempt.former),
         )
     except _Settled as settled:
         raise settled.error from settled.error.__cause__
     except BaseException as error:
-        _give_back_quietly(place, attempt, error)
+        _give_back_after(place, attempt, error)
         raise
     return Written(attempt, published, frozenset(), None)
 
@@ -131,6 +132,12 @@ class _Settled(Exception):  # noqa: N818  it carries an error past the place whe
         self.error = error
 
 
+def _refuse(place: Place, attempt: Attempt, verdict: Verdict) -> None:
+    if verdict.refusal is not None:
+        _give_back(place, attempt, verdict.failures)
+        raise _Settled(verdict.refusal)
+
+
 def _plan(attempt: Attempt, audited: Audited, verdict: Verdict, fingerprints: Mapping[str, str]) -> Plan:
     loud = [key for key in attempt.numbers if key not in verdict.quiet]
     return Plan(
@@ -138,9 +145,23 @@ def _plan(attempt: Attempt, audited: Audited, verdict: Verdict, fingerprints: Ma
         {key: audited.partitions[key] for key in loud},
         {key: audited.before[key] for key in loud},
         {key: attempt.rows[key].token for key in loud},
+        {key: Expected(attempt.numbers[key], attempt.rows[key].token) for key in loud},
         verdict.drift,
         fingerprints,
         verdict.quiet,
+    )
+
+
+def _plan_adoption(place: Place, attempt: Attempt) -> Plan:
+    measured = place.target.measure(attempt.keys, digest=place.dataset.digest == "always")
+    return Plan(
+        ADOPT,
+        measured,
+        {},
+        {key: row.token for key, row in attempt.rows.items()},
+        {key: Expected(attempt.numbers[key], side.token, side.mark) for key, side in attempt.sides.items()},
+        {},
+        {},
     )
 
 
@@ -153,7 +174,7 @@ def intend(place: Place, attempt: Attempt, plan: Plan) -> None:
     """
     keys = attempt.keys
     with suppress(AnswerLostError):  # whether it was kept is what is read back
-        place.ledger.change(place.name, keys, lambda page: note(place, page, attempt, plan), attempt.token)
+        place.ledger.change(place.name, keys, lambda page: note(place, page, attempt, plan))
     read_back(place, attempt, plan)
 
 
@@ -168,17 +189,16 @@ def note(place: Place, page: Page, attempt: Attempt, plan: Plan) -> None:
                 number=attempt.numbers[key],
                 kind=plan.kind,
                 state=OPEN,
-                claim=attempt.claim,
                 owner=attempt.owners[key],
                 run=attempt.caller.run,
                 task=attempt.caller.task,
+                map_index=attempt.caller.map_index,
                 try_number=attempt.caller.try_number,
                 reason=attempt.reason,
                 before=plan.before[key],
-                was=None,
                 measured=plan.measured[key],
                 fingerprint=plan.fingerprints.get(key),
-                replaced=plan.replaced[key],
+                replaced=plan.replaced.get(key),
                 drift=plan.drift.get(key),
                 version=place.version,
                 noted_at=page.now,
@@ -194,7 +214,7 @@ def look_again(place: Place, page: Page, attempt: Attempt, key: str, before: str
         raise StoppedError(f"{place.name}: the ledger was put back from a backup meanwhile; nothing was published")
     if row.seal:
         raise SealedError(f"{place.name}: {key} was sealed meanwhile; nothing was published")
-    if not holds(page.claims(key), attempt.claim) or row.number != attempt.numbers[key]:
+    if not holds(page.claims(key), attempt.token) or row.number != attempt.numbers[key]:
         raise OvertakenError(
             f"{place.name}: {key} was taken over by another attempt, or its claim was given back; nothing was published"
         )
@@ -210,7 +230,10 @@ def read_back(place: Place, attempt: Attempt, plan: Plan) -> None:
     It waits for the rows' locks, so a commit that is still under way is over by then.
     """
     found = place.ledger.change(
-        place.name, attempt.keys, lambda page: {one.key: one.state for one in page.intents(attempt.token)}, attempt.token
+        place.name,
+        attempt.keys,
+        lambda page: {intent.key: intent.state for intent in page.intents(attempt.token)},
+        token=attempt.token,
     )
     for key in plan.measured:
         if found.get(key) != OPEN:
@@ -219,72 +242,100 @@ def read_back(place: Place, attempt: Attempt, plan: Plan) -> None:
             )
 
 
-def _publish(
-    place: Place, attempt: Attempt, plan: Plan, commit: Callable[[], Mapping[str, str]]
-) -> Mapping[str, str]:
+def _publish(place: Place, attempt: Attempt, plan: Plan, commit: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
     """Commit in the target, then confirm in the ledger; settle oneself where there is no answer."""
     try:
         published = commit()
+    except OutcomeUnknownError as error:
+        return _settle_own(place, attempt, plan, error)
     except TargetError as error:
-        if not isinstance(error, OutcomeUnknownError):
-            _withdraw(place, attempt, plan, error)
-            raise
-        published = _settle_own(place, attempt, error)
-    except Exception as error:  # noqa: BLE001  whatever it is, it may have come after the commit
-        published = _settle_own(place, attempt, error)
-    except BaseException as error:  # a signal in the middle of it: the next try settles it
-        raise _unknown(place, attempt, error) from error
+        with suppress(BackfillError):  # else the intents stay open, and the next try finds that nothing happened
+            failures = dict.fromkeys(plan.measured, str(error))
+            place.ledger.change(
+                place.name, attempt.keys, lambda page: withdraw(page, attempt, failures), token=attempt.token
+            )
+        raise _Settled(error) from error
     _confirm(place, attempt, plan, published)
     return published
 
 
-def _publish_rows(writing: Write, attempt: Attempt, plan: Plan) -> Mapping[str, str]:
-    numbers = {key: attempt.numbers[key] for key in plan.measured}
-    return writing.publish(numbers, plan.before, attempt.token, attempt.ledger)
+def withdraw(page: Page, attempt: Attempt, failures: Mapping[str, str]) -> None:
+    """Withdraw an attempt's own intents, of which the target said that nothing happened."""
+    for intent in page.intents(attempt.token):
+        if intent.state == OPEN:
+            page.close(intent, WITHDRAWN)
+    for key in page.free(attempt.token, attempt.keys):
+        if key in failures:
+            taking.note_failure(page, key, failures[key], attempt)
 
 
-def _withdraw(place: Place, attempt: Attempt, plan: Plan, error: BackfillError) -> None:
-    try:
-        settling.withdraw(place, attempt.token)
-        _give_back(place, attempt, dict.fromkeys(plan.measured, str(error)))
-    except BackfillError:
-        raise _Settled(error) from None  # the intents stay open; the next try finds that nothing happened
+def _settle_own(place: Place, attempt: Attempt, plan: Plan, why: Exception) -> Mapping[str, str]:
+    """Settle one's own attempt, which got no answer; until its fence is in, the outcome is unknown.
 
-
-def _settle_own(place: Place, attempt: Attempt, why: Exception) -> Mapping[str, str]:
-    """Return when readers got it, where it turns out that it was published.
+    Return when readers got it, where it turns out that it was published.
 
     Raises:
-        OutcomeUnknownError: that can't be told now.
-        TargetError: it was not published, and never will be.
+        _Settled: with an OutcomeUnknownError, or with a TargetError where it was not published, and never will be.
     """
     try:
-        states = settling.settle_own(place, attempt.token, why)
-    except OutcomeUnknownError as error:
-        raise _Settled(error) from error
-    if CONFIRMED not in states.values():
-        raise _Settled(
-            TargetError(f"{place.name}: nothing was published, as the target gave no answer ({why}); run again")
-        ) from why
-    with suppress(BackfillError):
-        sides = place.target.look([key for key, state in states.items() if state == CONFIRMED])
-        return {key: side.published_at or "" for key, side in sides.items() if side.token == attempt.token}
-    return {}
+        states = settling.settle(place, attempt.token)
+        published = _when_published(place, attempt, [key for key, state in states.items() if state == CONFIRMED])
+    except BackfillError as error:
+        unknown = OutcomeUnknownError(
+            f"{place.name}: it is unknown whether {_shown(plan.measured)} was published ({why}), and that can't be"
+            f" found out now ({error}); the next try finds out, and so does `settle`"
+        )
+        raise _Settled(unknown) from error
+    if not published:
+        failed = TargetError(
+            f"{place.name}: {_shown(plan.measured)} was not published, nothing moved ({why}); run again"
+        )
+        raise _Settled(failed) from why
+    return published
+
+
+def _when_published(place: Place, attempt: Attempt, keys: list[str]) -> Mapping[str, str]:
+    return {
+        entry.key: entry.published_at or entry.at
+        for key in keys
+        for entry in place.ledger.history(place.name, key, key)
+        if entry.token == attempt.token
+    }
+
+
+def _shown(keys: Iterable[str]) -> str:
+    first, *more = sorted(keys)
+    return f"{first} (and {len(more)} more)" if more else first
 
 
 def _confirm(place: Place, attempt: Attempt, plan: Plan, published: Mapping[str, str]) -> None:
-    sides = {
-        key: Side(attempt.token, attempt.numbers[key], None, attempt.ledger, published[key])
-        if key in published
-        else Side(None, 0, None, None, None)
-        for key in plan.measured
-    }
+    done = {key: Side(attempt.token, attempt.numbers[key], None, attempt.ledger, at) for key, at in published.items()}
     try:
-        settling.confirm(place, attempt.token, sides)
-    except AnswerLostError:
-        try:
-            settling.confirm(place, attempt.token, sides)
-        except BackfillError as error:
-            raise _Settled(error) from error
+        settling.confirm(place, attempt.token, done, [key for key in plan.measured if key not in done])
     except BackfillError as error:
         raise _Settled(error) from error
+
+
+def _leave(page: Page, attempt: Attempt, plan: Plan) -> None:
+    """Give the claim back at the quiet keys, and note that what they hold was seen to be what was published."""
+    for key in page.free(attempt.token, plan.quiet):
+        row = page.row(key)
+        page.write(
+            row._replace(
+                checked_at=page.now,
+                drift=None,
+                failure=None,
+                failed_at=None,
+                fingerprint=plan.fingerprints.get(key, row.fingerprint),
+            )
+        )
+
+
+def _give_back(place: Place, attempt: Attempt, failures: Mapping[str, str]) -> None:
+    taking.give_back(place, attempt.token, attempt.keys, failures, attempt)
+
+
+def _give_back_after(place: Place, attempt: Attempt, error: BaseException) -> None:
+    """Give the claim back before anything was published; the first error is the one to tell."""
+    with suppress(BackfillError):
+        _give_back(place, attempt, dict.fromkeys(attempt.numbers, str(error) or type(error).__name__))
