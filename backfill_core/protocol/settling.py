@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from backfill_core.errors import AnswerLostError, StoppedError
+from backfill_core.claims import ATTEMPT
+from backfill_core.errors import AnswerLostError, BackfillError, StoppedError
 from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, SEAL, UNSEAL, WITHDRAWN, Entry, SealRow, Unsealed
+from backfill_core.protocol.reserving import release
 from backfill_core.target import Fence, Side
 
 if TYPE_CHECKING:
@@ -45,6 +48,34 @@ def settle(place: Place, token: str, above: Mapping[str, int] | None = None) -> 
     sides = fence_and_look(place, fences, ledger, former)
     keys = sorted({intent.key for intent in intents})
     return place.ledger.change(place.name, keys, lambda page: close(page, token, sides), token=token)
+
+
+class Found(NamedTuple):
+    """What settling the dead found: pairs of a key and a state; of a key and who is at work there; keys freed."""
+
+    settled: list[tuple[str, str]]
+    open: list[tuple[str, str]]
+    released: list[str]
+
+
+def settle_dead(place: Place, keys: set[str] | None, *, force: bool) -> Found:
+    """Settle what is open, at the keys or all, where its claim is gone or stale; free claims that are stale.
+
+    force: a person says that all attempts there are dead.
+    """
+    claims = [claim for claim in place.ledger.claims(place.name) if keys is None or claim.key in keys]
+    opened = [intent for intent in place.ledger.intents(place.name) if keys is None or intent.key in keys]
+    alive = {claim.id for claim in claims if not ((force and claim.kind == ATTEMPT) or place.stale(claim))}
+    found = Found([], [(intent.key, intent.holder) for intent in opened if intent.token in alive], [])
+    for token in sorted({intent.token for intent in opened} - alive):
+        found.settled.extend(sorted(settle(place, token).items()))
+    dead = [claim for claim in claims if claim.id not in alive]
+    if dead:
+        freed = release(place, {claim.key for claim in dead}, {claim.id for claim in dead})
+        found.released.extend(freed)
+        with suppress(BackfillError):  # nothing depends on it
+            place.target.sweep(sorted({claim.id for claim in dead if claim.kind == ATTEMPT}))
+    return found
 
 
 def fence_and_look(

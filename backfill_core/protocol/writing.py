@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from backfill_core.protocol import judging, settling, taking
 from backfill_core.target import Expected, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from backfill_core.claims import Caller
     from backfill_core.ledger.page import Page
@@ -31,16 +31,19 @@ if TYPE_CHECKING:
     from backfill_core.target import Audited, Measured, Write
 
 
-class Written(NamedTuple):
-    """What a write did.
+class Writing:
+    """An attempt's write while it is under way, and what it did.
 
     published: by key, when readers got it, by the target's clock; quiet: keys whose result was there already.
+    audited: what was measured; None before.
     """
 
-    attempt: Attempt
-    published: Mapping[str, str]
-    quiet: frozenset[str]
-    audited: Audited | None
+    def __init__(self, attempt: Attempt, write: Write | None = None) -> None:
+        self.attempt = attempt
+        self.write = write
+        self.published: Mapping[str, str] = {}
+        self.quiet: frozenset[str] = frozenset()
+        self.audited: Audited | None = None
 
 
 class Plan(NamedTuple):
@@ -60,58 +63,53 @@ class Plan(NamedTuple):
     quiet: frozenset[str] = frozenset()
 
 
-def write(
-    place: Place,
-    keys: Iterable[str],
-    fill: Callable[[Write, Attempt], None],
-    caller: Caller,
-    reason: str,
-    wish: Wish,
-    *,
-    staged: bool = False,
-    fingerprints: Mapping[str, str] | None = None,
-) -> Written:
-    """Replace the partitions of the keys by what `fill` puts into the write, whole, or leave them as they are.
+@contextmanager
+def publishing(
+    place: Place, attempt: Attempt, wish: Wish, *, staged: bool = False, fingerprints: Mapping[str, str] | None = None
+) -> Iterator[Writing]:
+    """Replace the partitions of an attempt by what the block puts into its write, whole, or leave them as they are.
 
     Raises:
         RefusedError: nothing was published, and the claim was given back.
         OutcomeUnknownError: only `settle`, or the next try, can tell what became of it.
         TargetError, StoreError: the target or the ledger failed; the sentence says whether anything was published.
     """
-    attempt = taking.take(place, keys, caller, reason)
-    if not attempt.numbers:
-        return Written(attempt, {}, frozenset(), None)
     try:
-        with place.target.writing(attempt.keys, attempt.token, staged=staged) as writing:
-            fill(writing, attempt)
-            audited = writing.audit(digest=place.dataset.digest == "always")
-            verdict = judging.judge(place.dataset, place.version, attempt.rows, audited, wish)
+        with place.target.writing(attempt.keys, attempt.token, staged=staged) as write:
+            writing = Writing(attempt, write)
+            yield writing
+            writing.audited = write.audit(digest=place.dataset.digest == "always")
+            verdict = judging.judge(place.dataset, place.version, attempt.rows, writing.audited, wish)
             _refuse(place, attempt, verdict)
-            plan = _plan(attempt, audited, verdict, fingerprints or {})
-            if len(verdict.quiet) == len(attempt.numbers):
+            plan = _plan(attempt, writing.audited, verdict, fingerprints or {})
+            writing.quiet = verdict.quiet
+            if plan.measured:
+                intend(place, attempt, plan)
+                writing.published = _publish(
+                    place, attempt, plan, lambda: write.publish(plan.there, attempt.token, attempt.ledger)
+                )
+            else:
                 place.ledger.change(place.name, attempt.keys, partial(_leave, attempt=attempt, plan=plan))
-                return Written(attempt, {}, verdict.quiet, audited)
-            intend(place, attempt, plan)
-            published = _publish(
-                place, attempt, plan, lambda: writing.publish(plan.there, attempt.token, attempt.ledger)
-            )
     except _Settled as settled:
         raise settled.error from settled.error.__cause__
     except BaseException as error:
         _give_back_after(place, attempt, error)
         raise
-    return Written(attempt, published, verdict.quiet, audited)
 
 
-def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Written:
-    """Take on what the target holds as it is: measured, and entered as published. Raises: as `write`."""
-    attempt = taking.take(place, keys, caller, reason, adopting=True)
+def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Writing:
+    """Take on what the target holds as it is: measured, and entered as published.
+
+    Raises: as `publishing`.
+    """
+    writing = Writing(taking.take(place, keys, caller, reason, adopting=True))
+    attempt = writing.attempt
     if not attempt.numbers:
-        return Written(attempt, {}, frozenset(), None)
+        return writing
     try:
         plan = _plan_adoption(place, attempt)
         intend(place, attempt, plan)
-        published = _publish(
+        writing.published = _publish(
             place,
             attempt,
             plan,
@@ -122,7 +120,7 @@ def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Wri
     except BaseException as error:
         _give_back_after(place, attempt, error)
         raise
-    return Written(attempt, published, frozenset(), None)
+    return writing
 
 
 class _Settled(Exception):  # noqa: N818  it carries an error past the place where a claim is given back

@@ -24,7 +24,7 @@ class SimulatedLedger:
 
     def __init__(self, now: Callable[[], str] = lambda: "2026-02-01T00:00:00.000000+00:00") -> None:
         self.now = now
-        self.ids = ("ledger-1",)
+        self.ids: tuple[str, ...] = ("ledger-1",)
         self.definitions: dict[str, list[tuple[Any, Any]]] = {}
         self.key_rows: dict[tuple[str, str], KeyRow] = {}
         self.all_claims: dict[tuple[str, str, str], Claim] = {}
