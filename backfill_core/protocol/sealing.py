@@ -230,7 +230,7 @@ def _carry_out(place: Place, keys: list[str], token: str, kind: str, note: Calla
         raise
     else:
         states = settling.confirm(place, token, done, [one.key for one in intents if one.key not in done])
-    failed = sorted(key for key, state in states.items() if state != CONFIRMED)
+    failed = [intent.key for intent in intents if states.get(intent.key) != CONFIRMED]
     if failed:
         raise StoppedError(
             f"{place.name}: {', '.join(failed)}: the target holds something else than the ledger knows, or another"

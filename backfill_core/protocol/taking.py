@@ -222,9 +222,13 @@ def _fence_own(place: Place, entered: _Entered, *, adopting: bool) -> Mapping[st
     fences = {key: Fence(number) for key, number in entered.numbers.items()}
     former = entered.former if adopting else frozenset()
     try:
-        return place.target.fence(fences, entered.ledger, place.wait, former=former)
+        sides = place.target.fence(fences, entered.ledger, place.wait, former=former)
     except FencedError as error:
         raise StoppedError(str(error)) from error
+    for key, side in sides.items():
+        if side.fence > entered.numbers[key]:
+            raise OvertakenError(f"{place.name}: {key} was taken over by a later attempt; nothing was published")
+    return sides
 
 
 def _agreed(place: Place, entered: _Entered, sides: Mapping[str, Side], *, adopting: bool) -> dict[str, KeyRow]:

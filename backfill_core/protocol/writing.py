@@ -14,6 +14,7 @@ from backfill_core.errors import (
     OvertakenError,
     SealedError,
     StoppedError,
+    StoreError,
     TargetError,
 )
 from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, WITHDRAWN, Intent
@@ -276,8 +277,7 @@ def _settle_own(place: Place, attempt: Attempt, plan: Plan, why: Exception) -> M
         _Settled: with an OutcomeUnknownError, or with a TargetError where it was not published, and never will be.
     """
     try:
-        states = settling.settle(place, attempt.token)
-        published = _when_published(place, attempt, [key for key, state in states.items() if state == CONFIRMED])
+        published = _find_out(place, attempt, plan)
     except BackfillError as error:
         unknown = OutcomeUnknownError(
             f"{place.name}: it is unknown whether {_shown(plan.measured)} was published ({why}), and that can't be"
@@ -289,6 +289,15 @@ def _settle_own(place: Place, attempt: Attempt, plan: Plan, why: Exception) -> M
             f"{place.name}: {_shown(plan.measured)} was not published, nothing moved ({why}); run again"
         )
         raise _Settled(failed) from why
+    return published
+
+
+def _find_out(place: Place, attempt: Attempt, plan: Plan) -> Mapping[str, str]:
+    states = settling.settle(place, attempt.token)
+    confirmed = [key for key, state in states.items() if state == CONFIRMED]
+    published = _when_published(place, attempt, confirmed) if confirmed else {}
+    if missing := (plan.measured.keys() - states.keys()) | (set(confirmed) - published.keys()):
+        raise StoreError(f"the ledger knows nothing of {_shown(missing)} any more: it was put back from a backup")
     return published
 
 
