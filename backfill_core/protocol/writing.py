@@ -132,9 +132,14 @@ class _Settled(Exception):  # noqa: N818  it carries an error past the place whe
 
 
 def _refuse(place: Place, attempt: Attempt, verdict: Verdict) -> None:
-    if verdict.refusal is not None:
-        _give_back(place, attempt, verdict.failures)
-        raise _Settled(verdict.refusal)
+    """Give the claim back and raise what the verdict says; what an overtaken attempt saw is no verdict."""
+    if verdict.refusal is None:
+        return
+    freed = taking.give_back(place, attempt.token, attempt.keys, verdict.failures, attempt)
+    if len(freed) < len(attempt.keys):
+        overtaken = f"{place.name}: {_shown(attempt.keys)} was taken over by a later attempt; nothing was published"
+        raise _Settled(OvertakenError(overtaken))
+    raise _Settled(verdict.refusal)
 
 
 def _plan(attempt: Attempt, audited: Audited, verdict: Verdict, fingerprints: Mapping[str, str]) -> Plan:
@@ -338,11 +343,8 @@ def _leave(page: Page, attempt: Attempt, plan: Plan) -> None:
         )
 
 
-def _give_back(place: Place, attempt: Attempt, failures: Mapping[str, str]) -> None:
-    taking.give_back(place, attempt.token, attempt.keys, failures, attempt)
-
-
 def _give_back_after(place: Place, attempt: Attempt, error: BaseException) -> None:
     """Give the claim back before anything was published; the first error is the one to tell."""
     with suppress(BackfillError):
-        _give_back(place, attempt, dict.fromkeys(attempt.numbers, str(error) or type(error).__name__))
+        failures = dict.fromkeys(attempt.numbers, str(error) or type(error).__name__)
+        taking.give_back(place, attempt.token, attempt.keys, failures, attempt)

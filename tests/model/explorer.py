@@ -387,7 +387,9 @@ class StagedWrite:
 
         def act(world: World) -> Any:
             before = {key: world.target.side(key).token for key in expected}
+            ledgers = {world.target.side(key).ledger for key in expected}
             published = self._write(world).publish(expected, token, ledger)
+            assert ledgers == {ledger}, f"{token} is of {ledger}, and was looked for under {ledgers}"
             for intent in world.ledger.all_intents.values():
                 if intent.token == token and intent.key in published:
                     assert before[intent.key] == intent.before, f"{token} took the place of {before[intent.key]}"

@@ -14,7 +14,7 @@ from tests.model.explorer import Broken, explore
 from tests.model.ledger import SimulatedLedger
 from tests.model.promises import check, put_right
 from tests.model.target import SimulatedTarget
-from tests.model.test_protocol import SCENARIOS, begin
+from tests.model.test_protocol import FOR_LONG, SCENARIOS, begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def no_fence_is_raised(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedTarget, "raised", lambda target, key, _: target.side(key).fence)
 
 
-@mutant("a retry beside a first try")
+@mutant("a retry beside a first try, and a settler")
 def the_fence_is_set_also_lower(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimulatedTarget, "raised", lambda *arguments: arguments[2])
 
@@ -100,7 +100,8 @@ def a_settler_takes_every_intent_for_failed(patch: pytest.MonkeyPatch) -> None:
 @mutant("a sealer and a writer")
 def a_seal_sets_no_mark(patch: pytest.MonkeyPatch) -> None:
     def mark(place: Any, token: str, kind: str, intents: Any, *_: Any) -> Any:
-        return dict(place.target.look([intent.key for intent in intents]))
+        seen = dict(place.target.look([intent.key for intent in intents]))
+        return seen, seen
 
     patch.setattr(sealing, "mark", mark)
 
@@ -140,11 +141,6 @@ def a_publication_does_not_compare_the_fence(patch: pytest.MonkeyPatch) -> None:
 @mutant("a ledger from a backup under a sealer and a writer")
 def a_publication_does_not_compare_the_mark(patch: pytest.MonkeyPatch) -> None:
     compare_without(patch, "mark")
-
-
-@mutant("a ledger from a backup, and somebody says so")
-def a_publication_does_not_compare_the_ledger(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SimulatedTarget, "refuse_other_ledger", lambda *_: None)
 
 
 @mutant("a set whose answers get lost, and a settler")
@@ -208,7 +204,7 @@ def a_take_does_not_compare_ledger_and_target(patch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_protocol_without_the_rule_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, scenario = MUTANTS[name]
-    working, before, faults = SCENARIOS[scenario]
+    working, before, faults = (SCENARIOS | FOR_LONG)[scenario]
     world = begin(before)
     broken(monkeypatch)
 
