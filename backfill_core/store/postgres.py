@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from backfill_core.errors import BackfillError, NoStoreError, StoreError, UsageError
+from backfill_core.errors import AnswerLostError, BackfillError, NoStoreError, StoreError, UsageError
 from backfill_core.store import sql
 from backfill_core.store.tables import Tables
 
@@ -207,7 +207,7 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
         except psycopg.Error:
             if not self._connection.closed:
                 raise
-            raise StoreError(
+            raise AnswerLostError(
                 f"the state store {self._address.name} was lost in the middle of a commit, so it is unknown whether the"
                 " last change was kept; every partition is whole either way. Running again is safe; only amend and"
                 " rollup-add would add a second time, so look at the tables first"
