@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
 
+WAIT_SECONDS = 30
+"""How long a short transaction of a target waits for others, where nothing else is said."""
+IDLE_SECONDS = 60
+"""After how long a server takes a publishing transaction back whose client is not heard of.
+
+Waits for the ledger between audit and publish must be shorter.
+"""
+
+
 class Side(NamedTuple):
     """A key's side row in the target.
 
@@ -36,7 +45,8 @@ class Measured(NamedTuple):
 
     rows: their number.
     measures: by name, exact, as text that is the same for the same value (`12`, `12.50`); None for a sum of nothing.
-    digest: number and sum of the rows' hashes, with the columns and the engine that it is of; None without.
+    digest: `<what it is of>:<value>`: the engine, its version and the columns, and after the last colon number and sum
+        of the rows' hashes. Two of them are comparable where the part before is the same. None without.
     """
 
     rows: int
@@ -60,6 +70,29 @@ class Audited(NamedTuple):
     repeated: tuple[int, str]
 
 
+class Expected(NamedTuple):
+    """What must be true of a key at a commit: compared with the side row in the statement that changes it.
+
+    number: the attempt's; no fence may be above it. The fence becomes that number.
+    token, mark: those that the side row must have now.
+    """
+
+    number: int
+    token: str | None
+    mark: str | None = None
+
+
+class Fence(NamedTuple):
+    """A fence to raise, and whom it stops: for a target whose side row can't tell alone what became of an attempt.
+
+    number: the lowest attempt number that may still publish. token, measured: of an open intent below it, if any.
+    """
+
+    number: int
+    token: str | None = None
+    measured: Measured | None = None
+
+
 class Finding(NamedTuple):
     """Something that `check` found: what, and what cures it. `refuses` is false for what is only said."""
 
@@ -76,28 +109,36 @@ if TYPE_CHECKING:
         staging: str
         """The name of the table to fill, for who fills it by hand."""
 
-        def fill(self, select: str, parameters: Mapping[str, Any]) -> None:
-            """Put the rows of a query there. `:start`, `:end` and `:key` are bound by the driver."""
+        def fill(self, select: str) -> None:
+            """Add the rows of a query, which is run once for each gapless span of the keys. It may be called again.
 
-        def audit(self) -> Audited:
-            """Measure what is to be published, and what it takes the place of."""
+            `:start`, `:end` (of the span) and `:key` (where there is one) have the key column's kind, and are bound by
+            the driver. The rows may come no sooner than `audit`.
+            """
 
-        def publish(
-            self, attempts: Mapping[str, int], expected: Mapping[str, str | None], token: str
-        ) -> Mapping[str, str]:
+        def audit(self, *, digest: bool) -> Audited:
+            """Measure what is to be published, and what it takes the place of; with digests if asked to."""
+
+        def publish(self, expected: Mapping[str, Expected], token: str, ledger: str) -> Mapping[str, str]:
             """Put the rows in the place of those that the partitions have: one commit; return `published_at` by key.
 
-            attempts: each key's number; it publishes only if no fence is above it.
-            expected: each key's token as it must be now; the side row's mark must be none.
+            expected: by key. A key of the write that is not here is a quiet one: it stays as it is, with its token.
+            ledger: its id, which the side rows must have; they were made when the attempt's own fence was raised.
 
             Raises:
-                FencedError: a fence, a token or a mark stands in the way; nothing happened.
+                FencedError: a fence, a token, a mark or another ledger stands in the way; nothing happened.
                 ChangedError: what goes or what came in is not what was audited; nothing happened.
-                OutcomeUnknownError: there was no answer to the commit.
+                OutcomeUnknownError: there was no answer to the commit. Every other TargetError says that nothing
+                    happened. What was staged stays while the outcome is unknown.
             """
 
     class Target(Protocol):
-        """The table of a dataset, and its side rows. Each call is a transaction of its own, but for `writing`."""
+        """The table of a dataset, and its side rows. Each call is one transaction of its own, but for `writing`.
+
+        Wherever a ledger's id is given, nothing happens at a key that was last written under another; it is set where
+        there is none. A call that gets no answer to its commit raises OutcomeUnknownError. `wait` says for how many
+        seconds to wait for a publication that is just under way; FenceTimeoutError: it still was.
+        """
 
         def check(self) -> Sequence[Finding]:
             """Look the table over; say by name what can't be guarded, or what should be known."""
@@ -105,29 +146,62 @@ if TYPE_CHECKING:
         def look(self, keys: Sequence[str]) -> Mapping[str, Side]:
             """Return the side rows that there are."""
 
-        def fence(self, numbers: Mapping[str, int], wait: float) -> Mapping[str, Side]:
-            """Raise each key's fence to its number, never lower it; make the side row where there is none; look.
+        def fence(
+            self, fences: Mapping[str, Fence], ledger: str, wait: float, *, former: frozenset[str] = frozenset()
+        ) -> Mapping[str, Side]:
+            """Raise each key's fence, never lower it; make the side row where there is none; return all of them.
 
-            wait: for how many seconds to wait for a publication that is just under way.
+            A fence that is above the number already is no error here. The token of a returned side row is what the
+            partition holds: it can't become that of an attempt below the fence any more.
+
+            former: ids that the ledger had before; a side row with one of these gets the new one.
 
             Raises:
-                FenceTimeoutError: it still was.
+                FencedError: a key was last written under another ledger; no fence was raised.
             """
 
-        def mark(self, key: str, mark: str | None, token: str | None, was: str | None) -> bool:
-            """Set or take away the seal's mark, where the token and the mark are those; return whether they were."""
+        def mark(self, mark: str | None, expected: Mapping[str, Expected], ledger: str, wait: float) -> frozenset[str]:
+            """Set the seal's mark, or take it away, at each key that is as expected; return these keys.
 
-        def measure(self, keys: Sequence[str]) -> Mapping[str, Measured]:
-            """Measure what the partitions hold: a scan of them."""
+            A key that has the mark already, with the expected token and under no higher fence, counts as done.
+            """
 
-        def adopt(self, key: str, token: str, number: int, was: str | None) -> bool:
-            """Put a token beside what the partition holds, where the side row's token is `was`."""
+        def measure(self, keys: Sequence[str], *, digest: bool) -> Mapping[str, Measured]:
+            """Measure what the partitions hold: a scan of them. A key that has no rows is there with 0."""
+
+        def adopt(
+            self,
+            token: str,
+            expected: Mapping[str, Expected],
+            measured: Mapping[str, Measured],
+            ledger: str,
+            *,
+            former: frozenset[str] = frozenset(),
+        ) -> Mapping[str, str]:
+            """Put a token beside what the partitions hold, all of them or none; return the target's clock by key.
+
+            Raises:
+                FencedError: as `publish`.
+                ChangedError: in this very transaction the rows don't measure the same any more.
+            """
+
+        def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+            """Run a query that only reads, once for each gapless span of the keys, as `fill` would; return its rows."""
 
         def keyless(self) -> tuple[int, str]:
             """Count the rows of the table that belong to no key, with an example."""
 
         def writing(self, keys: Sequence[str], token: str, *, staged: bool) -> AbstractContextManager[Write]:
-            """Begin a write; what it staged goes with the block, and is never what stops another writer."""
+            """Begin a write; what it staged goes with the block, and is never what stops another writer.
+
+            staged: true if the caller fills the table `staging` itself.
+
+            Raises:
+                HeldError: another publication of one of the keys is just under way (its transaction is open).
+            """
+
+        def sweep(self, tokens: Sequence[str]) -> None:
+            """Drop what attempts that were settled or overtaken left staged. Nothing depends on it."""
 
         def close(self) -> None:
             """Let the database go."""
