@@ -18,9 +18,10 @@ from backfill_core.events import EventFolder
 from backfill_core.partition import DateRange
 from backfill_core.settings import Settings
 from backfill_core.store import open_store
+from backfill_core.terminal import change, printable, shown, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from backfill_core import answers
@@ -40,8 +41,7 @@ def main(arguments: list[str], program: str = "python -m backfill_core") -> int:
     if sys.version_info < (3, 10):  # noqa: UP036  old ones are to say so, not to stumble over what they don't know
         sys.exit(f"{program} needs Python 3.10 or newer, and this is {sys.version.split()[0]} ({sys.executable})")
     given = _parser(program).parse_args(arguments)
-    verb: Verb = given.verb
-    answer, lines, code = verb.act(given)
+    answer, lines, code = _act(given)
     if "error" in answer:
         tell(f"{program}: {answer['error']}")
     why_not = put(json.dumps(answer, indent=2) if given.json else "\n".join(lines)) if given.json or lines else None
@@ -63,15 +63,15 @@ def plan(backfill: Backfill, dates: DateRange, given: argparse.Namespace) -> Sho
         (
             partition["dt"],
             partition["action"],
-            _change(partition["orders_before"], partition["orders_after"]),
-            _change(partition["amount_before"], partition["amount_after"]),
+            change(partition["orders_before"], partition["orders_after"]),
+            change(partition["amount_before"], partition["amount_after"]),
             partition["reason"],
         )
         for partition in answer["partitions"]
     ]
     return answer, [
         f"{answer['asked']} partitions, {answer['first']} to {answer['last']}, as {answer['owner']}:",
-        *_table(("partition", "would be", "orders", "amount", "why"), rows),
+        *table(("partition", "would be", "orders", "amount", "why"), rows),
         f"A run would answer {answer['orders']} orders and an amount of {answer['amount']}.",
         f"{answer['asked']} asked = {answer['change']} would change + {answer['unchanged']} unchanged"
         f" + {answer['skipped']} skipped + {answer['failed']} failed",
@@ -85,8 +85,8 @@ def status(backfill: Backfill, dates: DateRange | None, given: argparse.Namespac
     rows = [
         (
             row["dt"],
-            _shown(row["orders"]),
-            _shown(row["amount"]),
+            shown(row["orders"]),
+            shown(row["amount"]),
             row["owner"] or "",
             row["claimed_by"] or "",
             "sealed" if row["sealed"] else "",
@@ -95,7 +95,7 @@ def status(backfill: Backfill, dates: DateRange | None, given: argparse.Namespac
         )
         for row in answer["partitions"]
     ]
-    lines = _table(("partition", "orders", "amount", "owner", "claimed by", "sealed", "corrections", "source"), rows)
+    lines = table(("partition", "orders", "amount", "owner", "claimed by", "sealed", "corrections", "source"), rows)
     if answer["current"] is not None:
         lines.append(f"{answer['current']} of {len(rows)} agree with their source")
     return answer, lines
@@ -107,8 +107,8 @@ def late(backfill: Backfill, dates: DateRange | None, _given: argparse.Namespace
     rows = [
         (
             row["dt"],
-            _change(row["orders_known"], row["orders_now"]),
-            _change(row["amount_known"], row["amount_now"]),
+            change(row["orders_known"], row["orders_now"]),
+            change(row["amount_known"], row["amount_now"]),
             f"{row['orders_difference']:+}",
             f"{row['amount_difference']:+}",
             "",
@@ -118,7 +118,7 @@ def late(backfill: Backfill, dates: DateRange | None, _given: argparse.Namespace
     rows += [(dt, "", "", "", "", "no_data") for dt in answer["no_data"]]
     rows += [(dt, "", "", "", "", fault) for dt, fault in answer["failed"]]
     return answer, [
-        *(_table(("partition", "orders", "amount", "more orders", "more amount", "source"), rows) if rows else ()),
+        *(table(("partition", "orders", "amount", "more orders", "more amount", "source"), rows) if rows else ()),
         f"{len(answer['late'])} sealed dates are late; `amend DATE REASON` records what is right now",
     ]
 
@@ -150,7 +150,7 @@ def statement(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) 
         "sealed",
         "reason",
     )
-    return answer, _table(head, [*rows, ("total", *total, "", "")])
+    return answer, table(head, [*rows, ("total", *total, "", "")])
 
 
 def duplicates(backfill: Backfill, dates: DateRange, _given: argparse.Namespace) -> Shown[answers.DuplicatesAnswer]:
@@ -160,8 +160,8 @@ def duplicates(backfill: Backfill, dates: DateRange, _given: argparse.Namespace)
         (order["order_id"], "  ".join(f"{dt} x{times}" if times != 1 else str(dt) for dt, times in order["dts"]))
         for order in answer["duplicates"]
     ]
-    failed = [f"{dt} could not be read: {_printable(fault)}" for dt, fault in answer["failed"]]
-    return answer, [*(_table(("order_id", "partitions"), rows) if rows else ()), *failed, _duplicates_told(answer)]
+    failed = [f"{dt} could not be read: {printable(fault)}" for dt, fault in answer["failed"]]
+    return answer, [*(table(("order_id", "partitions"), rows) if rows else ()), *failed, _duplicates_told(answer)]
 
 
 def _duplicates_told(answer: answers.DuplicatesAnswer) -> str:
@@ -192,6 +192,27 @@ def _looks(question: Callable[..., Shown[Any]]) -> Act:
     return act
 
 
+def _only_for_datasets(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
+    """Refuse what the runner's table has no use for."""
+    sentence = f"{given.verb.name} is for datasets; name one with --dataset"
+    return {"error": sentence}, [], UsageError.exit_code
+
+
+def _act(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
+    """Carry out a command, on a dataset where one is named, else on the runner's table."""
+    if given.dataset is None:
+        verb: Verb = given.verb
+        return verb.act(given)
+    from backfill_core import dataset_verbs
+
+    try:
+        return dataset_verbs.act(given, Settings.from_env(os.environ).db)
+    except BackfillError as error:
+        return {"error": str(error)}, [], error.exit_code
+    except KeyboardInterrupt:
+        return {"error": "interrupted"}, [], 130
+
+
 def _acts(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
     """Do what `runner.py` does under the same name."""
     name = given.verb.name
@@ -199,17 +220,40 @@ def _acts(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]
     return answer, _told(answer), code
 
 
-class Verb(NamedTuple):
-    """A command: what it takes (a word in brackets may be left out), what it does, and one line of help.
+OPTIONS = {
+    "--json": ("", "the answer as JSON"),
+    "--dataset": ("NAME", "work on this dataset, not on the runner's table"),
+    "--datasets": ("MODULE", "the Python module, or file, that defines it (default: $BACKFILL_DATASETS)"),
+    "--owner": ("NAME", "dataset: in whose name (default: who is logged in)"),
+    "--yes": ("", "dataset: do it without asking; for scripts"),
+    "--select": ("QUERY", "dataset: the query that makes the rows, a file that ends with .sql or its text"),
+    "--reason": ("TEXT", "dataset: why"),
+    "--overwrite": ("", "dataset: take the place of rows that nobody of ours published, too"),
+    "--always": ("", "dataset: publish a result that is as before, too"),
+    "--allow-empty": ("", "dataset: an empty result is right"),
+    "--allow-shrink": ("", "dataset: a much smaller result is right"),
+    "--allow-growth": ("", "dataset: a much larger result is right"),
+    "--as-of": ("TIME", "dataset: what readers saw then, such as 2026-03-03T12:00:00Z"),
+    "--claim": ("ID", "dataset: the claim to give back"),
+    "--compare": ("", "count each source file too, and compare"),
+    "--duplicates": ("", "look for order_ids that occur more than once, too"),
+}
+"""The options: what the value is called (empty for a switch), and what it does."""
+FOR_ALL = "--json --dataset --datasets --owner --yes"
+WISHES = "--select --overwrite --always --allow-empty --allow-shrink --allow-growth"
 
-    options: pairs of a flag that it has besides `--json`, and what that does.
+
+class Verb(NamedTuple):
+    """A command: what it takes (a word in brackets may be left out), what it does on the runner's table, and its help.
+
+    options: of `OPTIONS`, those that it has besides the ones that all have.
     """
 
     name: str
     takes: str
     act: Act
     help: str
-    options: tuple[tuple[str, str], ...] = ()
+    options: str = ""
 
 
 VERBS = (
@@ -218,27 +262,41 @@ VERBS = (
         "START END OWNER",
         _looks(plan),
         "what a run would do, partition by partition",
-        (("--duplicates", "look for order_ids that occur more than once, too"),),
+        f"--duplicates {WISHES}",
     ),
+    Verb("status", "[START] [END]", _looks(status), "what is known of each date", "--compare"),
+    Verb("late", "[START] [END]", _looks(late), "the sealed dates whose source has moved on since", "--select"),
     Verb(
-        "status",
-        "[START] [END]",
-        _looks(status),
-        "what the store holds of each date",
-        (("--compare", "count each source file too, and compare"),),
+        "statement", "START END", _looks(statement), "what was sent beside what is right by the corrections", "--as-of"
     ),
-    Verb("late", "[START] [END]", _looks(late), "the sealed dates whose source has moved on since"),
-    Verb("statement", "START END", _looks(statement), "what was published beside what is right by the corrections"),
     Verb("duplicates", "START END", _looks(duplicates), "the order_ids that occur more than once in the sources"),
+    Verb("history", "[START] [END]", _only_for_datasets, "what happened to each date, when, by whom and why"),
+    Verb("drift", "[START] [END]", _only_for_datasets, "what the table holds that was not published so: a scan"),
+    Verb("check", "", _only_for_datasets, "what of the table can't be guarded, and what to do"),
     Verb("init", "", _acts, "make the state store where it is missing"),
-    Verb("run", "START END OWNER", _acts, "replace each partition of the range, or skip it and say why"),
+    Verb(
+        "run",
+        "START END OWNER",
+        _acts,
+        "replace each partition of the range, or skip it and say why",
+        f"--reason {WISHES}",
+    ),
     Verb("claim", "START END OWNER", _acts, "reserve the dates of the range that nobody else holds"),
-    Verb("release", "START END OWNER", _acts, "free the owner's own dates"),
-    Verb("seal", "START END", _acts, "declare the range as sent: no run changes it any more"),
-    Verb("amend", "DATE REASON", _acts, "record what a sealed date should be, beside what was sent"),
+    Verb("release", "START END OWNER", _acts, "free the owner's own dates", "--claim"),
+    Verb("seal", "START END", _acts, "declare the range as sent: no run changes it any more", "--reason"),
+    Verb("unseal", "START END REASON", _only_for_datasets, "take the seal away; what was sent stays on record"),
+    Verb("amend", "DATE REASON", _acts, "record what a sealed date should be, beside what was sent", "--select"),
     Verb("rollup", "", _acts, "recompute both totals from all that is published"),
+    Verb("adopt", "START END REASON", _only_for_datasets, "take on what the table holds as it is"),
+    Verb("settle", "[START] [END]", _only_for_datasets, "end what attempts that died left unfinished"),
+    Verb(
+        "restored",
+        "[START] [END]",
+        _only_for_datasets,
+        "say that the ledger came from a backup, and look at every date",
+    ),
 )
-"""All commands. The first ones read and write nothing; the others are the runner's."""
+"""All commands. Without `--dataset` they work on the runner's table."""
 
 WORDS = {
     "START": "the first day, YYYY-MM-DD",
@@ -257,9 +315,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
         for word in verb.takes.split():
             name = word.strip("[]")
             sub.add_argument(name, nargs="?" if word != name else None, help=WORDS[name])
-        for flag, what in verb.options:
-            sub.add_argument(flag, action="store_true", help=what)
-        sub.add_argument("--json", action="store_true", help="the answer as JSON")
+        for flag in (*verb.options.split(), *FOR_ALL.split()):
+            metavar, what = OPTIONS[flag]
+            value: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
+            sub.add_argument(flag, help=what, **value)
         sub.set_defaults(verb=verb)
     return parser
 
@@ -278,31 +337,10 @@ def _told(answer: Mapping[str, Any]) -> list[str]:
     for name, value in answer.items():
         if isinstance(value, list):
             lines.append(f"{name}: {len(value)}")
-            lines += [f"  {_printable('  '.join([item] if isinstance(item, str) else item))}" for item in value]
+            lines += [f"  {printable('  '.join([item] if isinstance(item, str) else item))}" for item in value]
         elif name != "error":
-            lines.append(f"{name}: {_printable(str(value))}")
+            lines.append(f"{name}: {printable(str(value))}")
     return lines
-
-
-def _change(before: int | None, after: int | None) -> str:
-    return _shown(before) if after in (None, before) else f"{_shown(before)} -> {_shown(after)}"
-
-
-def _shown(value: int | None) -> str:
-    return "-" if value is None else str(value)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lay out rows under a head in columns; a column that is empty in every row is left out."""
-    cells = [[*map(_printable, row), *[""] * (len(head) - len(row))] for row in rows]
-    columns = [column for column in range(len(head)) if column == 0 or any(row[column] for row in cells)]
-    widths = {column: max(len(row[column]) for row in [list(head), *cells]) for column in columns}
-    return ["  ".join(row[column].ljust(widths[column]) for column in columns).rstrip() for row in [list(head), *cells]]
-
-
-def _printable(text: str) -> str:
-    """Write out what would break a line or turn its direction."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 if __name__ == "__main__":
