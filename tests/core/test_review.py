@@ -170,6 +170,26 @@ def test_a_sealed_date_of_which_nothing_was_published_is_late_with_all_that_it_h
     assert (late["orders_difference"], late["amount_difference"]) == (2, 30)
 
 
+def test_what_was_corrected_and_never_published_stands_beside_nothing(backfill: Backfill, source: Source) -> None:
+    source.put(FIRST, 10, 20)
+    backfill.seal(one(FIRST))
+    backfill.amend(one(FIRST).first, "never sent")
+
+    [line] = backfill.statement(DAYS)["partitions"]
+
+    assert (line["orders_published"], line["amount_published"]) == (0, 0)
+    assert (line["orders_corrected"], line["amount_corrected"]) == (2, 30)
+
+
+def test_a_status_compares_nothing_unasked(lived: Backfill, source: Source) -> None:
+    source.file(FIRST).unlink()
+
+    status = lived.status(DAYS)
+
+    assert status["current"] is None
+    assert [partition["source"] for partition in status["partitions"]] == [None] * 3
+
+
 def test_a_plan_has_a_word_for_each_change(backfill: Backfill, source: Source) -> None:
     source.put(FIRST)
     source.put(SECOND, 7)
