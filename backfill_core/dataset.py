@@ -5,11 +5,46 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from backfill_core.errors import UsageError
+from backfill_core.keys import KeyColumn
+from backfill_core.partition import check_text
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from backfill_core.target import Target
+
+_CHOICES = {
+    "digest": ("always", "sealed", "never"),
+    "on_empty": ("refuse", "allow"),
+    "on_drift": ("refuse", "overwrite"),
+}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
+class SqlTable:
+    """A table in PostgreSQL or SQLite, whose partitions are told by one column.
+
+    where: `postgresql://…`, or the path of a SQLite file; in Airflow the name of a connection.
+    table: `schema.table`, as the database has it, capitals too; a name with a dot in it stands in double quotes.
+    day: the key column.
+    kind: of the key column: `date`; `text` or `integer` with a format; `instant` (a time with a zone); `local` (a time
+        without one).
+    format: how text or an integer writes a day, `%Y%m%d`; in SQLite also how an instant or a local time is written.
+    zone: of a local time, if it is another than the dataset's.
+    schema: where our side table and what is staged go; the table's own schema by default.
+    """
+
+    where: str
+    table: str
+    day: str = field(kw_only=True)
+    kind: str = field(default="date", kw_only=True)
+    format: str | None = field(default=None, kw_only=True)
+    zone: str | None = field(default=None, kw_only=True)
+    schema: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
     """A named table, its partitions, and the limits of a write.
 
@@ -19,12 +54,16 @@ class Dataset:
     unique: the columns that together must not be there twice in a partition; empty for no such rule.
     timezone: which instants a day covers.
     grain: `day`.
-    digest: when a partition's rows are hashed too: `always`, `sealed` (for what is to be sealed), or `never`.
-    digest_columns: what the digest is of; None for all but the volatile ones.
+    digest: when a partition's rows are hashed too: `always`, `sealed` (when a partition is measured by itself, as for a
+        seal or a search for drift), or `never`. Only with `always` a result that is the same publishes nothing.
+    digest_columns: what the digest is of; None for all but those that the database fills in.
     on_empty: `refuse` a partition of no rows, or `allow` it.
     max_shrink, max_growth: by which part of what is published a result may be smaller or larger; None for no limit.
     on_drift: `refuse` where the table holds what nobody of ours published, or `overwrite` it.
     tolerance: by the name of a float measure, how far two values of it may be apart and count as the same.
+
+    Raises:
+        UsageError: something of it can't be; the sentence says what.
     """
 
     name: str
@@ -40,3 +79,50 @@ class Dataset:
     max_growth: float | None = None
     on_drift: str = "refuse"
     tolerance: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_text("dataset's name", self.name)
+        for word, choices in _CHOICES.items():
+            if getattr(self, word) not in choices:
+                raise UsageError(f"{self.name}: {word} is {getattr(self, word)!r}; it is one of {', '.join(choices)}")
+        for word in ("unique", "digest_columns"):
+            columns = getattr(self, word)
+            if isinstance(columns, str):
+                raise UsageError(f"{self.name}: {word} is a list of columns; write [{columns!r}]")
+            object.__setattr__(self, word, columns if columns is None else tuple(columns))
+        for word in ("max_shrink", "max_growth"):
+            limit = getattr(self, word)
+            if limit is not None and not limit >= 0:
+                raise UsageError(f"{self.name}: {word} is {limit!r}; write a part such as 0.5, or None for no limit")
+        if strange := sorted(set(self.tolerance) - set(self.measures)):
+            raise UsageError(f"{self.name}: there is a tolerance for {strange[0]}, and no such measure")
+        _ = self.column
+
+    @property
+    def column(self) -> KeyColumn:
+        """The key column, and what of it belongs to a key."""
+        table = self.table
+        return KeyColumn(table.day, table.kind, self.timezone, format=table.format, zone=table.zone, grain=self.grain)
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what the ledger keeps of it with a version, as values of JSON."""
+        table = self.table
+        return {
+            "table": table.table,
+            "key": {"column": table.day, "kind": table.kind, "format": table.format, "zone": table.zone},
+            "timezone": self.timezone,
+            "grain": self.grain,
+            "measures": dict(self.measures),
+            "unique": list(self.unique),
+            "digest_columns": None if self.digest_columns is None else list(self.digest_columns),
+            "tolerance": dict(self.tolerance),
+        }
+
+    def target(self, connect: Callable[[], Any] | None = None) -> Target:
+        """Return the table as a target.
+
+        connect: what opens a connection (psycopg's, psycopg2's or sqlite3's); without it `where` is a URL or a path.
+        """
+        from backfill_core.target.opening import open_target
+
+        return open_target(self, connect)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, Protocol
+    from typing import Protocol
+
+
+WAIT_SECONDS = 30
+"""How long a short transaction of a target waits for others, where nothing else is said."""
+IDLE_SECONDS = 60
+"""After how long a server takes a publishing transaction back whose client is not heard of.
+
+Waits for the ledger between audit and publish must be shorter.
+"""
 
 
 class Side(NamedTuple):
@@ -36,8 +45,8 @@ class Measured(NamedTuple):
 
     rows: their number.
     measures: by name, exact, as text that is the same for the same value (`12`, `12.50`); None for a sum of nothing.
-    digest: `<what it is of>:<value>`: before the last colon the engine, its version and the columns, after it the number
-        and the sum of the rows' hashes. Two of them are comparable where the part before is the same. None without.
+    digest: `<what it is of>:<value>`: the engine, its version and the columns, and after the last colon number and sum
+        of the rows' hashes. Two of them are comparable where the part before is the same. None without.
     """
 
     rows: int
@@ -61,6 +70,29 @@ class Audited(NamedTuple):
     repeated: tuple[int, str]
 
 
+class Expected(NamedTuple):
+    """What must be true of a key at a commit: compared with the side row in the statement that changes it.
+
+    number: the attempt's; no fence may be above it. The fence becomes that number.
+    token, mark: those that the side row must have now.
+    """
+
+    number: int
+    token: str | None
+    mark: str | None = None
+
+
+class Fence(NamedTuple):
+    """A fence to raise, and whom it stops: for a target whose side row can't tell alone what became of an attempt.
+
+    number: the lowest attempt number that may still publish. token, measured: of an open intent below it, if any.
+    """
+
+    number: int
+    token: str | None = None
+    measured: Measured | None = None
+
+
 class Finding(NamedTuple):
     """Something that `check` found: what, and what cures it. `refuses` is false for what is only said."""
 
@@ -77,34 +109,35 @@ if TYPE_CHECKING:
         staging: str
         """The name of the table to fill, for who fills it by hand."""
 
-        def fill(self, select: str, parameters: Mapping[str, Any]) -> None:
-            """Put the rows of a query there. `:start`, `:end` and `:key` are bound by the driver."""
+        def fill(self, select: str) -> None:
+            """Add the rows of a query, which is run once for each gapless span of the keys. It may be called again.
 
-        def audit(self) -> Audited:
-            """Measure what is to be published, and what it takes the place of."""
+            `:start`, `:end` (of the span) and `:key` (where there is one) have the key column's kind, and are bound by
+            the driver. The rows may come no sooner than `audit`.
+            """
 
-        def publish(
-            self, attempts: Mapping[str, int], expected: Mapping[str, str | None], token: str, ledger: str
-        ) -> Mapping[str, str]:
+        def audit(self, *, digest: bool) -> Audited:
+            """Measure what is to be published, and what it takes the place of; with digests if asked to."""
+
+        def publish(self, expected: Mapping[str, Expected], token: str, ledger: str) -> Mapping[str, str]:
             """Put the rows in the place of those that the partitions have: one commit; return `published_at` by key.
 
-            attempts: each key's number; it publishes only if no fence is above it. A key of the write that is not here
-                is a quiet one: it stays as it is, with its token.
-            expected: each key's token as it must be now; the side row's mark must be none.
-            ledger: its id; the side row must have that one, or none yet. It is set with the token.
+            expected: by key. A key of the write that is not here is a quiet one: it stays as it is, with its token.
+            ledger: its id, which the side rows must have; they were made when the attempt's own fence was raised.
 
             Raises:
                 FencedError: a fence, a token, a mark or another ledger stands in the way; nothing happened.
                 ChangedError: what goes or what came in is not what was audited; nothing happened.
-                OutcomeUnknownError: there was no answer to the commit. Every other error means that nothing happened.
+                OutcomeUnknownError: there was no answer to the commit. Every other TargetError says that nothing
+                    happened. What was staged stays while the outcome is unknown.
             """
 
     class Target(Protocol):
         """The table of a dataset, and its side rows. Each call is one transaction of its own, but for `writing`.
 
-        Wherever numbers are given, nothing happens at a key whose fence is above its number, and its fence becomes that
-        number. Wherever a ledger's id is given, nothing happens at a key that was last written under another.
-        A call that gets no answer to its commit raises OutcomeUnknownError.
+        Wherever a ledger's id is given, nothing happens at a key that was last written under another; it is set where
+        there is none. A call that gets no answer to its commit raises OutcomeUnknownError. `wait` says for how many
+        seconds to wait for a publication that is just under way; FenceTimeoutError: it still was.
         """
 
         def check(self) -> Sequence[Finding]:
@@ -114,43 +147,42 @@ if TYPE_CHECKING:
             """Return the side rows that there are."""
 
         def fence(
-            self, numbers: Mapping[str, int], ledger: str, wait: float, *, former: frozenset[str] = frozenset()
+            self, fences: Mapping[str, Fence], ledger: str, wait: float, *, former: frozenset[str] = frozenset()
         ) -> Mapping[str, Side]:
-            """Raise each key's fence to its number, never lower it; make the side row where there is none; look.
+            """Raise each key's fence, never lower it; make the side row where there is none; return all of them.
 
-            A fence that is above the number already is no error here: it does what it is for.
+            A fence that is above the number already is no error here. The token of a returned side row is what the
+            partition holds: it can't become that of an attempt below the fence any more.
 
-            wait: for how many seconds to wait for a publication that is just under way.
             former: ids that the ledger had before; a side row with one of these gets the new one.
 
             Raises:
-                FenceTimeoutError: it still was.
                 FencedError: a key was last written under another ledger; no fence was raised.
             """
 
-        def mark(
-            self, mark: str | None, numbers: Mapping[str, int], tokens: Mapping[str, str], was: str | None, ledger: str
-        ) -> frozenset[str]:
-            """Set the seal's mark, or take it away, at each key whose token and mark are those; return these keys.
+        def mark(self, mark: str | None, expected: Mapping[str, Expected], ledger: str, wait: float) -> frozenset[str]:
+            """Set the seal's mark, or take it away, at each key that is as expected; return these keys.
 
-            was: the mark that must be there now, None where it is set.
+            A key that has the mark already, with the expected token and under no higher fence, counts as done.
             """
 
-        def measure(self, keys: Sequence[str]) -> Mapping[str, Measured]:
+        def measure(self, keys: Sequence[str], *, digest: bool) -> Mapping[str, Measured]:
             """Measure what the partitions hold: a scan of them. A key that has no rows is there with 0."""
 
         def adopt(
             self,
             token: str,
-            numbers: Mapping[str, int],
-            was: Mapping[str, str | None],
+            expected: Mapping[str, Expected],
+            measured: Mapping[str, Measured],
             ledger: str,
             *,
             former: frozenset[str] = frozenset(),
         ) -> Mapping[str, str]:
-            """Put a token beside what a partition holds, at each key whose token is that in `was` and has no mark.
+            """Put a token beside what the partitions hold, all of them or none; return the target's clock by key.
 
-            Return the target's clock as `published_at`, for the keys where it was done.
+            Raises:
+                FencedError: as `publish`.
+                ChangedError: in this very transaction the rows don't measure the same any more.
             """
 
         def keyless(self) -> tuple[int, str]:
@@ -164,6 +196,9 @@ if TYPE_CHECKING:
             Raises:
                 HeldError: another publication of one of the keys is just under way (its transaction is open).
             """
+
+        def sweep(self, tokens: Sequence[str]) -> None:
+            """Drop what attempts that were settled or overtaken left staged. Nothing depends on it."""
 
         def close(self) -> None:
             """Let the database go."""

@@ -1,0 +1,548 @@
+"""A dataset's table in PostgreSQL: one publishing transaction, whose side rows are locked first.
+
+A write deletes, inserts and measures in that transaction, and sets the side rows in one compare-and-set before it
+commits. No statement in it waits for the client; between statements the server takes it back after IDLE_SECONDS.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from backfill_core.errors import BackfillError, ChangedError, FencedError, HeldError, TargetError
+from backfill_core.keys import spans
+from backfill_core.target import IDLE_SECONDS, WAIT_SECONDS, Audited, Expected, Measured, Side
+from backfill_core.target import postgres_sql as sql
+from backfill_core.target.figures import canonical_number, digest
+from backfill_core.target.session import LOCK_NOT_AVAILABLE, Session, sqlstate
+from backfill_core.target.statement import POSTGRES, parse_name, query, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from backfill_core.dataset import Dataset
+    from backfill_core.target import Fence, Finding
+
+_TEXTUAL = (25, 705, 1042, 1043)  # text, unknown, char and varchar, as the driver tells the types of a query
+_NUMBERS = ("smallint", "integer", "bigint", "numeric")
+FLOATS = ("real", "double precision")
+_ALREADY_MADE = ("23505", "42P06", "42P07", "42710")  # by somebody else, at this very moment
+
+
+class PostgresTarget:
+    """A table in PostgreSQL, and its side rows.
+
+    connect: opens a connection, of psycopg or psycopg2; it may be called more than once.
+    """
+
+    def __init__(self, dataset: Dataset, connect: Callable[[], Any]) -> None:
+        self.dataset = dataset
+        self.name = dataset.name
+        self._connect = connect
+        self._idle: list[Session] = []
+        self._place: tuple[str, str, str] | None = None
+        parse_name(dataset.table.table)
+
+    def check(self) -> Sequence[Finding]:
+        """Look the table over; say by name what can't be guarded, or what should be known."""
+        raise NotImplementedError
+
+    def look(self, keys: Sequence[str]) -> Mapping[str, Side]:
+        """Return the side rows that there are."""
+        with self.session() as session:
+            return self._look(session, keys)
+
+    def fence(
+        self, fences: Mapping[str, Fence], ledger: str, wait: float, *, former: frozenset[str] = frozenset()
+    ) -> Mapping[str, Side]:
+        """Raise each key's fence, never lower it; make the side row where there is none; return all of them."""
+        raised = {key: Expected(fence.number, None) for key, fence in fences.items()}
+        with self.session() as session:
+            self.make_rows(session, list(fences), wait)
+            with session.transaction(self.settings(wait)):
+                sides = self._locked(session, list(fences))
+                for key, side in sides.items():
+                    if side.ledger not in (None, ledger) and side.ledger not in former:
+                        raise FencedError(
+                            self._fenced(key, f"was last written under another ledger, {side.ledger}"), sides
+                        )
+                session.run(self._said(session, sql.RAISE_FENCES), self._given(session, raised, ledger))
+            return self._look(session, list(fences))
+
+    def mark(self, mark: str | None, expected: Mapping[str, Expected], ledger: str, wait: float) -> frozenset[str]:
+        """Set the seal's mark, or take it away, at each key that is as expected; return these keys."""
+        with self.session() as session:
+            if not self._is_there(session):
+                return frozenset()
+            given = {**self._given(session, expected, ledger), "mark": mark}
+            with session.transaction(self.settings(wait)):
+                self._locked(session, list(expected))
+                done = session.rows(self._said(session, sql.MARK), given)
+            return frozenset(key for (key,) in done)
+
+    def measure(self, keys: Sequence[str], *, digest: bool) -> Mapping[str, Measured]:
+        """Measure what the partitions hold: a scan of them."""
+        with self.session() as session, session.transaction(self.settings(), read_only=True):
+            return self.measured(session, self.statements(session), keys, with_digest=digest)
+
+    def adopt(
+        self,
+        token: str,
+        expected: Mapping[str, Expected],
+        measured: Mapping[str, Measured],
+        ledger: str,
+        *,
+        former: frozenset[str] = frozenset(),
+    ) -> Mapping[str, str]:
+        """Put a token beside what the partitions hold, all of them or none; return the target's clock by key."""
+        keys = sorted(expected)
+        with_digest = any(measured[key].digest for key in keys)
+        with self.session() as session:
+            self.make_rows(session, keys, WAIT_SECONDS)
+            with session.transaction(self.settings()):
+                self._locked(session, keys)
+                now = self.measured(session, self.statements(session), keys, with_digest=with_digest)
+                for key in keys:
+                    if now[key] != measured[key]:
+                        raise ChangedError(self._fenced(key, "holds something else than was measured"))
+                return self.publish(session, expected, token, {ledger, *former}, ledger)
+
+    def keyless(self) -> tuple[int, str]:
+        """Count the rows of the table that belong to no key, with an example."""
+        column = self.dataset.column
+        name, table = quoted(column.name), None
+        with self.session() as session, session.transaction(self.settings(), read_only=True):
+            table = self.table(session)
+            if column.format is None:
+                found = session.rows(f"SELECT count(*) FROM {table} WHERE {name} IS NULL OR NOT isfinite({name})")
+                return int(found[0][0]), "NULL" if found[0][0] else ""
+            values = session.rows(f"SELECT {name}::text, count(*) FROM {table} GROUP BY {name}")
+        strange = [(value, count) for value, count in values if value is None or column.format.read_day(value) is None]
+        example = next(("NULL" if value is None else value for value, _ in strange), "")
+        return sum(count for _, count in strange), example
+
+    @contextmanager
+    def writing(self, keys: Sequence[str], token: str, *, staged: bool) -> Iterator[PostgresWrite]:
+        """Begin a write; what it staged goes with the block, and is never what stops another writer."""
+        with self.session() as session:
+            self.make_rows(session, keys, WAIT_SECONDS)
+            write = PostgresWrite(self, session, keys, token)
+            try:
+                if staged:
+                    write.stage()
+                yield write
+            finally:
+                write.end()
+
+    def sweep(self, tokens: Sequence[str]) -> None:
+        """Drop what attempts that were settled or overtaken left staged."""
+        with self.session() as session, session.in_words():
+            for token in tokens:
+                session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
+
+    def close(self) -> None:
+        """Let the database go."""
+        while self._idle:
+            self._idle.pop().close()
+
+    # What a write, and `check`, need of it.
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Give a connection that nobody else uses."""
+        session = self._idle.pop() if self._idle else Session(self._connect(), self.name)
+        try:
+            yield session
+        finally:
+            session.roll_back()
+            if session.is_lost:
+                session.close()
+            else:
+                self._idle.append(session)
+
+    def settings(self, wait: float = WAIT_SECONDS) -> dict[str, str]:
+        """Return what holds for the session in a transaction of ours."""
+        return {
+            "TimeZone": self.dataset.timezone,
+            "DateStyle": "ISO, YMD",
+            "IntervalStyle": "iso_8601",
+            "extra_float_digits": "1",
+            "bytea_output": "hex",
+            "standard_conforming_strings": "on",
+            "row_security": "off",
+            "lock_timeout": f"{max(1, round(wait * 1000))}ms",
+            "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+        }
+
+    def place(self, session: Session) -> tuple[str, str, str]:
+        """Return the table's schema, its name, and the schema of what is ours."""
+        if self._place is None:
+            names = parse_name(self.dataset.table.table)
+            if len(names) > 2:
+                raise TargetError(f"{self.name}: {self.dataset.table.table} names a database; write schema.table")
+            schema = names[0] if len(names) == 2 else str(session.rows("SELECT current_schema()")[0][0])
+            self._place = schema, names[-1], self.dataset.table.schema or schema
+        return self._place
+
+    def table(self, session: Session) -> str:
+        """Return the table's name as it stands in SQL."""
+        schema, table, _ = self.place(session)
+        return f"{quoted(schema)}.{quoted(table)}"
+
+    def beside(self, session: Session, name: str) -> str:
+        """Return the name of a table of ours as it stands in SQL."""
+        return f"{quoted(self.place(session)[2])}.{quoted(name)}"
+
+    def shape(self, session: Session) -> sql.Shape:
+        """Return the table's columns as they are just now."""
+        table = self.table(session)
+        columns = tuple(sql.Column(*row) for row in session.rows(sql.COLUMNS, {"name": table}))
+        if not columns:
+            raise TargetError(
+                f"{self.name}: there is no table {self.dataset.table.table} that can be read; names are taken as they"
+                " are written, capitals too"
+            )
+        if self.dataset.column.name not in {column.name for column in columns}:
+            raise TargetError(f"{self.name}: the table has no column {self.dataset.column.name}")
+        return sql.Shape(columns, *session.rows(sql.AFTER_TRIGGERS, {"name": table})[0])
+
+    def statements(self, session: Session) -> sql.Statements:
+        """Return the statements about the table as it is just now.
+
+        Raises:
+            TargetError: a measure is a float's, and no tolerance is said for it.
+        """
+        shape = self.shape(session)
+        types, nothing = self.measure_types(session)
+        for measure, kind in types.items():
+            if kind in FLOATS and measure not in self.dataset.tolerance:
+                raise TargetError(
+                    f"{self.name}: {measure} is a float, so it isn't the same twice; say a tolerance for it, or measure"
+                    f" ({self.dataset.measures[measure]})::numeric of a numeric column"
+                )
+        return sql.Statements(self.dataset, self.table(session), shape, types, nothing)
+
+    def measure_types(self, session: Session) -> tuple[dict[str, str], dict[str, str | None]]:
+        """Return of which type each measure is, and what it is of no rows."""
+        measures = self.dataset.measures
+        listed = [f"pg_typeof({expression})::text, ({expression})::text" for expression in measures.values()]
+        found = session.rows(f"SELECT {', '.join(['count(*)', *listed])} FROM {self.table(session)} WHERE false")[0]
+        return dict(zip(measures, found[1::2], strict=True)), dict(zip(measures, found[2::2], strict=True))
+
+    def measured(
+        self, session: Session, statements: sql.Statements, keys: Sequence[str], *, with_digest: bool
+    ) -> dict[str, Measured]:
+        """Measure what partitions hold, inside a transaction."""
+        runs = spans(keys)
+        places = sql.Places(self.dataset.column, runs)
+        text, given = statements.looking(runs, places, with_digest=with_digest)
+        rows = session.rows(text, {**given, "places": places.values})
+        return self.read(statements, places, keys, rows, with_digest=with_digest)[0]
+
+    def read(
+        self,
+        statements: sql.Statements,
+        places: sql.Places,
+        keys: Sequence[str],
+        rows: Sequence[tuple[Any, ...]],
+        *,
+        with_digest: bool,
+    ) -> tuple[dict[str, Measured], dict[str, tuple[int, str]]]:
+        """Read what a measuring statement gave: by key, and what belongs to none."""
+        columns = statements.digest_columns if with_digest else ()
+        engine = f"postgresql {statements.shape.version} rows 1" if with_digest else ""
+        found = {key: _empty(statements, engine, columns) for key in keys}
+        others = {"strange": (0, ""), "keyless": (0, ""), "repeated": (0, "")}
+        for place, count, example, *figures, total, repeats, repeated in rows:
+            measures = {
+                name: canonical_number(text) if statements.measure_types[name] in _NUMBERS else text
+                for name, text in zip(statements.names, figures, strict=True)
+            }
+            key = None if place is None else places.key_at(place)
+            if key is not None:
+                hashed = digest(engine, columns, count, int(total)) if with_digest else None
+                found[key] = Measured(count, measures, hashed)
+            else:
+                kind = "keyless" if place is None else "strange"
+                others[kind] = (others[kind][0] + count, "NULL" if place is None else str(example))
+            if repeats:
+                others["repeated"] = (int(repeats), str(repeated))
+        return found, others
+
+    def make_rows(self, session: Session, keys: Sequence[str], wait: float) -> None:
+        """Make the side rows that are missing, and the side table, in a transaction of their own."""
+        if set(self._look(session, keys)) >= set(keys):
+            return
+        self._make_table(session)
+        with session.transaction(self.settings(wait)):
+            given = {"relation": self.relation(session), "keys": sorted(set(keys))}
+            session.run(self._said(session, sql.MAKE_ROWS), given)
+
+    def publish(
+        self, session: Session, expected: Mapping[str, Expected], token: str, ledgers: Collection[str], ledger: str
+    ) -> dict[str, str]:
+        """Set the side rows in one compare-and-set, inside a transaction.
+
+        Raises:
+            FencedError: a side row is not as it has to be.
+        """
+        given = {**self._given(session, expected, ledger, ledgers), "token": token}
+        done = dict(session.rows(self._said(session, sql.PUBLISH), given))
+        if missing := sorted(set(expected) - set(done)):
+            sides = self._look(session, missing)
+            why = _reason(sides.get(missing[0]), expected[missing[0]], ledgers)
+            raise FencedError(self._fenced(missing[0], why), sides)
+        return done
+
+    def lock(self, session: Session, keys: Sequence[str]) -> None:
+        """Lock the side rows of a write, without waiting.
+
+        Raises:
+            HeldError: somebody else has one.
+        """
+        given = {"relation": self.relation(session), "keys": sorted(keys)}
+        try:
+            session.run(f"{self._said(session, sql.LOCK)} NOWAIT", given)
+        except session.error as error:
+            if sqlstate(error) != LOCK_NOT_AVAILABLE:
+                raise
+            raise HeldError(
+                f"{self.name}: another publication of {_several(keys)} is under way just now, its transaction is open;"
+                " run again when it has ended"
+            ) from None
+
+    def relation(self, session: Session) -> str:
+        """Return what our side rows call the table."""
+        return self.table(session)
+
+    def _fenced(self, key: str, why: str) -> str:
+        return f"{self.name}: {key} {why}; nothing was changed"
+
+    def _is_there(self, session: Session) -> bool:
+        return session.rows("SELECT to_regclass(:name)", {"name": self.beside(session, sql.SIDE)}) != [(None,)]
+
+    def _look(self, session: Session, keys: Sequence[str]) -> dict[str, Side]:
+        with session.in_words():
+            if not self._is_there(session):
+                return {}
+            given = {"relation": self.relation(session), "keys": sorted(keys)}
+            return {key: Side(*side) for key, *side in session.rows(self._said(session, sql.LOOK), given)}
+
+    def _locked(self, session: Session, keys: Sequence[str]) -> dict[str, Side]:
+        given = {"relation": self.relation(session), "keys": sorted(keys)}
+        return {key: Side(*side) for key, *side in session.rows(self._said(session, sql.LOCK), given)}
+
+    def _make_table(self, session: Session) -> None:
+        if self._is_there(session):
+            return
+        with session.in_words():
+            try:
+                session.run(self._said(session, sql.CREATE_SIDE))
+            except session.error as error:
+                if sqlstate(error) not in _ALREADY_MADE:
+                    raise
+
+    def _said(self, session: Session, statement: str) -> str:
+        return statement.replace("{side}", self.beside(session, sql.SIDE))
+
+    def _given(
+        self, session: Session, expected: Mapping[str, Expected], ledger: str, ledgers: Collection[str] = ()
+    ) -> dict[str, Any]:
+        keys = sorted(expected)
+        return {
+            "relation": self.relation(session),
+            "keys": keys,
+            "numbers": [expected[key].number for key in keys],
+            "tokens": [expected[key].token for key in keys],
+            "marks": [expected[key].mark for key in keys],
+            "ledger": ledger,
+            "ledgers": sorted(ledgers or {ledger}),
+        }
+
+
+class PostgresWrite:
+    """One write of a set of keys. Its transaction begins with the first row, and ends with the block or `publish`."""
+
+    def __init__(self, target: PostgresTarget, session: Session, keys: Sequence[str], token: str) -> None:
+        self._target = target
+        self._session = session
+        self._keys = sorted(set(keys))
+        self.staging = staging_name(token)
+        self._is_staged = False
+        self._with_digest = False
+        self._selects: list[str] = []
+        self._audited: Audited | None = None
+
+    def stage(self) -> None:
+        """Make the table that the caller fills: of the columns that rows come with, seen by everybody at once."""
+        target, session = self._target, self._session
+        with session.in_words():
+            table, place = target.table(session), target.beside(session, self.staging)
+            made_by_database = [
+                f"DROP COLUMN {quoted(column.name)}"
+                for column in target.shape(session).columns
+                if column.is_generated or column.is_identity
+            ]
+            with session.transaction(target.settings()):
+                session.run(f"CREATE UNLOGGED TABLE {place} (LIKE {table} INCLUDING DEFAULTS)")
+                if made_by_database:
+                    session.run(f"ALTER TABLE {place} {', '.join(made_by_database)}")
+        self._is_staged, self.staging = True, place
+
+    def fill(self, select: str) -> None:
+        """Add the rows of a query; it is run by `audit`, in the transaction that publishes them."""
+        if self._is_staged or self._audited:
+            raise TargetError(f"{self._target.name}: this write has its rows already; begin another")
+        query(select, POSTGRES)
+        self._selects.append(select)
+
+    def audit(self, *, digest: bool) -> Audited:
+        """Put the rows in the place of those that the partitions have, unseen by anybody, and measure both."""
+        if self._audited is None:
+            if not (self._is_staged or self._selects):
+                raise TargetError(f"{self._target.name}: nothing was put there yet; fill it first")
+            session, target = self._session, self._target
+            with session.in_words():
+                session.begin(target.settings())
+                target.lock(session, self._keys)
+                if self._is_staged:
+                    session.run(f"LOCK TABLE {self.staging} IN SHARE MODE")  # what comes later waits, and is in vain
+                session.run("SAVEPOINT before")
+                self._with_digest = digest
+                self._audited = self._replace(self._keys)
+        return self._audited
+
+    def publish(self, expected: Mapping[str, Expected], token: str, ledger: str) -> Mapping[str, str]:
+        """Set the side rows and commit; keys that are not expected to be anything stay as they are."""
+        session = self._session
+        if self._audited is None or not session.in_transaction:
+            raise TargetError(f"{self._target.name}: there is nothing audited to publish")
+        try:
+            with session.in_words():
+                if set(expected) < set(self._keys):
+                    session.run("ROLLBACK TO SAVEPOINT before")
+                    self._compare(self._replace(sorted(expected)), self._audited, expected)
+                done = self._target.publish(session, expected, token, (ledger,), ledger)
+                session.commit()
+        finally:
+            session.roll_back()
+        return done
+
+    def end(self) -> None:
+        """Undo what was not published, and take away what was staged; the first error is the one to tell."""
+        self._session.roll_back()
+        if self._is_staged and not self._session.is_lost:
+            with suppress(BackfillError), self._session.in_words():
+                self._session.run("SET lock_timeout = '10s'")
+                self._session.run(f"DROP TABLE IF EXISTS {self.staging}")
+                self._session.run("RESET lock_timeout")
+
+    def _replace(self, keys: Sequence[str]) -> Audited:
+        """Take the rows of these keys away, put the others in, and say what went and came."""
+        target, session, runs = self._target, self._session, spans(keys)
+        statements = target.statements(session)
+        with_digest = self._with_digest
+        places = sql.Places(target.dataset.column, runs)
+        source, given, names = self._source(statements, runs, whole=keys == self._keys)
+        text, own = statements.deleting(runs, places, with_digest=with_digest)
+        went = session.rows(text, {**own, "places": places.values})
+        before, _ = target.read(statements, places, keys, went, with_digest=with_digest)
+        text = statements.inserting(names, source, places, with_digest=with_digest)
+        came = session.rows(text, {**given, "places": places.values})
+        partitions, others = target.read(statements, places, keys, came, with_digest=with_digest)
+        session.run("SET CONSTRAINTS ALL IMMEDIATE")
+        if statements.shape.has_after_triggers:
+            partitions = target.measured(session, statements, keys, with_digest=with_digest)
+        return Audited(partitions, before, **others)
+
+    def _source(
+        self, statements: sql.Statements, runs: Sequence[Sequence[str]], *, whole: bool
+    ) -> tuple[str, dict[str, Any], Sequence[str]]:
+        """Return the query of what comes in, its parameters, and the columns that it has."""
+        if self._selects:
+            return self._selected(statements, runs)
+        columns = self._columns_of(f"TABLE {self.staging}\n", {}, statements)
+        source, given = f"SELECT {', '.join(columns.values())} FROM {self.staging} AS rows", {}
+        if not whole:
+            condition, given = statements.rows_of(runs, "rows.")
+            source = f"{source} WHERE {condition}"
+        return source, given, list(columns)
+
+    def _selected(
+        self, statements: sql.Statements, runs: Sequence[Sequence[str]]
+    ) -> tuple[str, dict[str, Any], Sequence[str]]:
+        """Return the same of queries; each is run once for each span."""
+        names: list[str] = []
+        pieces: list[str] = []
+        given: dict[str, Any] = {}
+        for number, select in enumerate(self._selects):
+            for at, run in enumerate(runs):
+                text, values = sql.bound(select, self._target.dataset, runs, run, f"{number}_{at}")
+                columns = self._columns_of(text, values, statements)
+                names = names or list(columns)
+                if set(names) != set(columns):
+                    raise TargetError(f"{self._target.name}: the selects have different columns; give each the same")
+                listed = ", ".join(columns[name] for name in names)
+                pieces.append(f"SELECT {listed} FROM (\n{text}) AS rows")
+                given.update(values)
+        return " UNION ALL ".join(pieces), given, names
+
+    def _columns_of(self, text: str, given: Mapping[str, Any], statements: sql.Statements) -> dict[str, str]:
+        """Return the columns of a query, each with the expression that fits the table's column of that name."""
+        found = self._session.run(f"SELECT * FROM (\n{text}) AS looked LIMIT 0", given).columns
+        types = {column.name: column for column in statements.shape.columns}
+        columns: dict[str, str] = {}
+        for name, kind in found:
+            where = f"{self._target.name}: the rows to put there have"
+            if name not in types:
+                raise TargetError(f"{where} a column {name}, which the table doesn't have; leave it out, or name it AS")
+            if types[name].is_generated:
+                raise TargetError(f"{where} a column {name}, which the database itself computes; leave it out")
+            if name in columns:
+                raise TargetError(f"{where} two columns {name}; name each once")
+            cast = f"::{types[name].full_type}" if kind in _TEXTUAL and types[name].type not in _TEXTS else ""
+            columns[name] = f"rows.{quoted(name)}{cast}"
+        if not columns:
+            raise TargetError(f"{self._target.name}: the rows to put there have no columns")
+        return columns
+
+    def _compare(self, now: Audited, then: Audited, keys: Collection[str]) -> None:
+        """Refuse what is no longer what was audited."""
+        for key in keys:
+            if (now.partitions[key], now.before[key]) != (then.partitions[key], then.before[key]):
+                raise ChangedError(
+                    f"{self._target.name}: {key} came out differently after it was audited; nothing was changed, run"
+                    " again"
+                )
+        if now.strange[0] or now.keyless[0]:
+            raise ChangedError(f"{self._target.name}: rows of other keys came after the audit; nothing was changed")
+
+
+_TEXTS = ("text", "character varying", "character")
+
+
+def _empty(statements: sql.Statements, engine: str, columns: Sequence[tuple[str, str]]) -> Measured:
+    """Return what a partition without rows holds: measured in Python, as no row tells."""
+    return Measured(0, statements.of_nothing, digest(engine, columns, 0, 0) if engine else None)
+
+
+def staging_name(token: str) -> str:
+    """Return the name of what an attempt stages: short enough that no database cuts it."""
+    return f"_bf_{token[:20]}"
+
+
+def _reason(side: Side | None, expected: Expected, ledgers: Collection[str]) -> str:
+    if side is None:
+        return "has no side row any more"
+    if side.ledger not in ledgers:
+        return f"was last written under another ledger, {side.ledger}"
+    if side.fence > expected.number:
+        return "was taken over by a later attempt"
+    if side.mark != expected.mark:
+        return "is sealed" if side.mark else "is not sealed any more"
+    holds = "what somebody else published" if side.token else "nothing of ours"
+    return f"holds {holds} where {'another publication' if expected.token else 'nothing of ours'} was expected"
+
+
+def _several(keys: Sequence[str]) -> str:
+    return keys[0] if len(keys) == 1 else f"{keys[0]} … {keys[-1]}"

@@ -1,0 +1,276 @@
+"""The statements that the PostgreSQL target runs. Parameters are written `:name`; names of tables come in quoted.
+
+A partition's rows are measured by the statement that moves them (`… RETURNING` into an aggregate), so that no second
+look at the table is needed, and nothing can come between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from backfill_core.errors import UsageError
+from backfill_core.target.statement import POSTGRES, parameters, query, quoted, renamed, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from backfill_core.dataset import Dataset
+    from backfill_core.keys import KeyColumn
+
+SIDE = "_bf_partitions"
+
+CREATE_SIDE = """
+    CREATE TABLE IF NOT EXISTS {side} (
+        relation text NOT NULL, key text NOT NULL, token text, fence bigint NOT NULL DEFAULT 0, mark text,
+        ledger text, published_at timestamptz, PRIMARY KEY (relation, key)
+    )
+"""
+MAKE_ROWS = """
+    INSERT INTO {side} (relation, key)
+    SELECT :relation, key FROM unnest(:keys ::text[]) AS wanted (key)
+    WHERE NOT EXISTS (SELECT FROM {side} AS old WHERE old.relation = :relation AND old.key = wanted.key)
+    ORDER BY key COLLATE "C" ON CONFLICT DO NOTHING
+"""
+_TOLD = "to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+LOOK = f"""
+    SELECT key, token, fence, mark, ledger, {_TOLD} FROM {{side}}
+    WHERE relation = :relation AND key = ANY (:keys ::text[]) ORDER BY key COLLATE "C"
+"""
+LOCK = f"{LOOK} FOR UPDATE"
+_GIVEN = """
+    FROM unnest(:keys ::text[], :numbers ::bigint[], :tokens ::text[], :marks ::text[])
+        AS given (key, number, token, mark)
+    WHERE relation = :relation AND side.key = given.key
+"""
+RAISE_FENCES = f"UPDATE {{side}} AS side SET fence = greatest(fence, number), ledger = :ledger {_GIVEN}"
+_COMPARED = f"""
+    {_GIVEN} AND side.token IS NOT DISTINCT FROM given.token AND fence <= number
+    AND ledger = ANY (:ledgers ::text[])
+"""
+PUBLISH = f"""
+    UPDATE {{side}} AS side SET token = :token, fence = number, ledger = :ledger,
+        published_at = greatest(published_at, clock_timestamp())
+    {_COMPARED} AND side.mark IS NOT DISTINCT FROM given.mark RETURNING side.key, {_TOLD}
+"""
+MARK = f"""
+    UPDATE {{side}} AS side SET mark = :mark, fence = number
+    {_COMPARED} AND (side.mark IS NOT DISTINCT FROM given.mark OR side.mark IS NOT DISTINCT FROM :mark ::text)
+    RETURNING side.key
+"""
+
+COLUMNS = """
+    SELECT attname, format_type(CASE WHEN typtype = 'd' THEN typbasetype ELSE atttypid END, NULL),
+           attgenerated <> '', attidentity <> '', atthasdef AND attgenerated = '', attnotnull,
+           format_type(atttypid, atttypmod)
+    FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_type ON pg_type.oid = atttypid
+    WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+AFTER_TRIGGERS = """
+    SELECT count(*) > 0, current_setting('server_version_num')::integer / 10000 FROM pg_catalog.pg_trigger
+    WHERE tgrelid IN (SELECT :name ::regclass UNION ALL SELECT relid FROM pg_catalog.pg_partition_tree(:name))
+    AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 2 = 0 AND tgtype & 28 > 0
+"""
+_ARRAYS = {"date": "date", "text": "text", "integer": "bigint", "instant": "timestamptz", "local": "timestamp"}
+
+
+class Column(NamedTuple):
+    """A column of the table: its type without and with what is in brackets, and what the database does with it."""
+
+    name: str
+    type: str
+    is_generated: bool
+    is_identity: bool
+    has_default: bool
+    is_not_null: bool
+    full_type: str
+
+
+class Shape(NamedTuple):
+    """A table as it is just now."""
+
+    columns: tuple[Column, ...]
+    has_after_triggers: bool
+    version: int
+
+    @property
+    def filled_by_hand(self) -> tuple[str, ...]:
+        """The columns that rows come with, unless they are told otherwise."""
+        return tuple(column.name for column in self.columns if not (column.is_generated or column.is_identity))
+
+
+class Places:
+    """How a row's key value tells its key: `place` is an expression, `key_at` reads what it gives."""
+
+    def __init__(self, column: KeyColumn, runs: Sequence[Sequence[str]]) -> None:
+        self._name = quoted(column.name)
+        self._kind = column.kind
+        self._array = f":places ::{_ARRAYS[column.kind]}[]"
+        keys = [key for run in runs for key in run]
+        self.single = keys[0] if len(keys) == 1 else None
+        if column.kind == "text":
+            self._keys = dict(enumerate(keys, start=1))
+            self.values: list[Any] = [column.value(key) for key in keys]
+            return
+        starts: dict[Any, str] = {}
+        ends = set()
+        for key in keys:
+            start, end = column.bounds([key])
+            if column.kind == "integer":
+                start = column.value(key)
+                end = int(str(start)) + 1
+            starts[start] = key
+            ends.add(end)
+        self.values = sorted({*starts, *ends})
+        self._keys = {at: starts[value] for at, value in enumerate(self.values, start=1) if value in starts}
+
+    @property
+    def place(self) -> str:
+        """The expression: NULL for a row without a key."""
+        if self._kind == "text":
+            name = self._name
+            return f"CASE WHEN {name} IS NOT NULL THEN coalesce(array_position({self._array}, {name}::text), 0) END"
+        kind = "::bigint" if self._kind == "integer" else ""
+        return f"width_bucket({self._name}{kind}, {self._array})"
+
+    def key_at(self, place: int) -> str | None:
+        """Return the key that a place is of, None for rows of other keys."""
+        return self._keys.get(place)
+
+
+class Statements:
+    """The statements about one dataset's table, in its shape of just now."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        table: str,
+        shape: Shape,
+        measure_types: Mapping[str, str],
+        of_nothing: Mapping[str, str | None],
+    ) -> None:
+        self._dataset = dataset
+        self._column = dataset.column
+        self._table = table
+        self.shape = shape
+        self.of_nothing = of_nothing
+        self.measure_types = measure_types
+        self.names = tuple(dataset.measures)
+
+    @property
+    def digest_columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns that a digest is of, with their types."""
+        types = {column.name: column.type for column in self.shape.columns}
+        wanted = self._dataset.digest_columns
+        if wanted is None:
+            wanted = self.shape.filled_by_hand
+        if missing := [name for name in wanted if name not in types]:
+            raise UsageError(
+                f"{self._dataset.name}: the digest is of a column {missing[0]} that the table doesn't have"
+            )
+        return tuple((name, types[name]) for name in wanted)
+
+    def rows_of(self, runs: Sequence[Sequence[str]], name: str = "") -> tuple[str, dict[str, Any]]:
+        """Return a condition for the rows of these keys, and its parameters."""
+        column = f"{name}{quoted(self._column.name)}"
+        if self._column.kind in ("text", "integer"):
+            values = [self._column.value(key) for run in runs for key in run]
+            if len(values) == 1:
+                return f"{column} = :own", {"own": values[0]}
+            return f"{column} = ANY (:own ::{_ARRAYS[self._column.kind]}[])", {"own": values}
+        ranges, given = [], {}
+        for number, run in enumerate(runs):
+            given[f"from_{number}"], given[f"to_{number}"] = self._column.bounds(run)
+            ranges.append(f"{column} >= :from_{number} AND {column} < :to_{number}")
+        return f"({' OR '.join(ranges)})", given
+
+    def inserting(self, names: Sequence[str], source: str, places: Places, *, with_digest: bool) -> str:
+        """Return the statement that puts rows into the table, and measures what came in."""
+        listed = ", ".join(quoted(name) for name in names)
+        identity = {column.name for column in self.shape.columns if column.is_identity}
+        overriding = "OVERRIDING SYSTEM VALUE " if identity & set(names) else ""
+        moved = f"INSERT INTO {self._table} ({listed}) {overriding}{source}"
+        return self._measuring(moved, places, with_digest=with_digest, with_repeats=True)
+
+    def deleting(
+        self, runs: Sequence[Sequence[str]], places: Places, *, with_digest: bool
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the statement that takes rows from the table, and measures what went."""
+        condition, given = self.rows_of(runs)
+        moved = f"DELETE FROM {self._table} WHERE {condition}"
+        return self._measuring(moved, places, with_digest=with_digest, with_repeats=False), given
+
+    def looking(
+        self, runs: Sequence[Sequence[str]], places: Places, *, with_digest: bool
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the statement that measures rows where they are."""
+        condition, given = self.rows_of(runs)
+        rows = f"SELECT * FROM {self._table} WHERE {condition}"
+        return f"SELECT {self._figures(places, with_digest)}, 0, NULL FROM ({rows}) AS moved GROUP BY 1", given
+
+    def _measuring(self, moved: str, places: Places, *, with_digest: bool, with_repeats: bool) -> str:
+        needed = ", ".join(self._needed(with_digest, with_repeats))
+        unique = ", ".join(quoted(name) for name in self._dataset.unique)
+        repeats, told = "", "0, NULL"
+        if unique and with_repeats:
+            of_key = "" if places.single else f", {places.place}"
+            repeats = (
+                f", repeats AS (SELECT count(*) - 1 AS more, ROW({unique})::text AS example FROM moved"
+                f" GROUP BY {unique}{of_key} HAVING count(*) > 1)"
+            )
+            told = "(SELECT sum(more) FROM repeats), (SELECT min(example) FROM repeats)"
+        figures = self._figures(places, with_digest)
+        return f"WITH moved AS ({moved} RETURNING {needed}){repeats} SELECT {figures}, {told} FROM moved GROUP BY 1"
+
+    def _figures(self, places: Places, with_digest: bool) -> str:
+        column = quoted(self._column.name)
+        example = f'min({column}::text COLLATE "C")' if self._column.kind == "text" else f"min({column})::text"
+        measures = [f"({expression})::text" for expression in self._dataset.measures.values()]
+        digest = "NULL"
+        if with_digest:
+            digest = f"sum(hash_record_extended(ROW({', '.join(self._hashed())}), 0))::text"
+        return ", ".join([places.place, "count(*)", example, *measures, digest])
+
+    def _hashed(self) -> list[str]:
+        return [quoted(name) if kind in _HASHED else f"{quoted(name)}::text" for name, kind in self.digest_columns]
+
+    def _needed(self, with_digest: bool, with_repeats: bool) -> list[str]:
+        """Name the columns that figures can be of: fewer are faster."""
+        said = {self._column.name}
+        for expression in self._dataset.measures.values():
+            said |= words(expression, POSTGRES)
+        if with_digest:
+            said |= {name for name, _ in self.digest_columns}
+        if with_repeats:
+            said |= set(self._dataset.unique)
+        return [quoted(column.name) for column in self.shape.columns if column.name in said]
+
+
+_HASHED = frozenset(
+    {
+        "smallint", "integer", "bigint", "numeric", "boolean", "date", "text", "character varying", "character",
+        "timestamp without time zone", "timestamp with time zone", "time without time zone", "uuid", "bytea",
+        "real", "double precision", "jsonb",
+    }
+)  # fmt: skip
+"""Types whose hash depends on the value alone, however a session writes it; others are hashed as text."""
+
+
+def bound(
+    select: str, dataset: Dataset, runs: Sequence[Sequence[str]], run: Sequence[str], suffix: str
+) -> tuple[str, dict[str, Any]]:
+    """Return a query for one of a write's spans: its parameters under names of their own, and what they are bound to.
+
+    Raises:
+        UsageError: it asks for a parameter that there can't be.
+    """
+    text, column = query(select, POSTGRES), dataset.column
+    asked = parameters(text, POSTGRES, ("start", "end", "key"))
+    values = dict(zip(("start", "end"), column.bounds(run), strict=True))
+    if "key" in asked:
+        if len(runs) > 1 or len(run) > 1:
+            raise UsageError(f"{dataset.name}: :key is for a write of one key, this is of several; use :start and :end")
+        values["key"] = column.value(run[0])
+    if any(values[word] is None for word in asked):
+        raise UsageError(f"{dataset.name}: texts of the format of {column.name} don't sort as days do; use :key")
+    names = {word: f"{word}_{suffix}" for word in asked}
+    return renamed(text, POSTGRES, names), {names[word]: values[word] for word in asked}
