@@ -102,7 +102,7 @@ class Dataset:
     def column(self) -> KeyColumn:
         """The key column, and what of it belongs to a key."""
         table = self.table
-        return KeyColumn(table.day, table.kind, self.timezone, format=table.format, zone=table.zone, grain=self.grain)
+        return KeyColumn(table.day, table.kind, self.timezone, written=table.format, zone=table.zone, grain=self.grain)
 
     def definition(self) -> Mapping[str, Any]:
         """Return what the ledger keeps of it with a version, as values of JSON."""

@@ -25,6 +25,7 @@ KINDS = ("date", "text", "integer", "instant", "local")
 _DAY = timedelta(days=1)
 _LENGTHS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 _ORDER = "YmdHMS"
+_ZERO = {"Y": 1, "m": 1, "d": 1, "H": 0, "M": 0, "S": 0}
 
 
 def parse_key(text: str, grain: str = "day") -> str:
@@ -123,7 +124,7 @@ class Format:
         if not {"Y", "m", "d"} <= set(self.directives) or len(set(self.directives)) < len(self.directives):
             raise UsageError(f"the format {text!r} names no day; it needs each of %Y, %m and %d once")
         self._literals = pieces[::2]
-        self._pattern = re.compile(self.pattern())
+        self._patterns = {False: re.compile(self._pattern("")), True: re.compile(self._pattern(r"(?:\.[0-9]+)?"))}
 
     @property
     def sorts(self) -> bool:
@@ -139,23 +140,23 @@ class Format:
         pairs = zip(self._literals, values, strict=False)
         return "".join(literal + value for literal, value in pairs) + ("" if bound else self._literals[-1])
 
-    def pattern(self, fraction: str = "") -> str:
-        """Return a regular expression of what it writes, for PostgreSQL too."""
-        digits = [f"([0-9]{{{_LENGTHS[one]}}})" for one in self.directives]
-        literals = [re.escape(literal) for literal in self._literals]
-        middle = "".join(literal + digit for literal, digit in zip(literals, digits, strict=False))
-        return f"^{middle}{fraction}{literals[-1]}$"
-
-    def read_day(self, text: str) -> date | None:
-        """Return the day that a text names, None if it is not written so."""
-        found = self._pattern.match(text)
-        if found is None or text.endswith("\n"):
+    def read_day(self, text: str, *, fraction: bool = False) -> date | None:
+        """Return the day that a text names, None if it is not written so; seconds may have a fraction if so asked."""
+        found = self._patterns[fraction].fullmatch(text)
+        if found is None:
             return None
         values = dict(zip(self.directives, map(int, found.groups()), strict=True))
         try:
-            return date(values["Y"], values["m"], values["d"])
+            time = datetime(*(values.get(one, default) for one, default in _ZERO.items()))  # type: ignore[arg-type]  # noqa: DTZ001
         except ValueError:
             return None
+        return time.date()
+
+    def _pattern(self, fraction: str) -> str:
+        digits = [f"([0-9]{{{_LENGTHS[one]}}})" for one in self.directives]
+        literals = [re.escape(literal) for literal in self._literals]
+        middle = "".join(literal + digit for literal, digit in zip(literals, digits, strict=False))
+        return f"{middle}{fraction}{literals[-1]}"
 
     def __repr__(self) -> str:
         return f"Format({self._text!r})"
@@ -176,7 +177,7 @@ class KeyColumn:
 
     name: of the column.
     kind: `date`; `text` or `integer`, with a format; `instant`; `local`, a time without a zone.
-    format: how text, an integer, or an instant or local time that a database keeps as text is written.
+    written: the format, how text, an integer, or an instant or local time that a database keeps as text is written.
     zone: of a local time; that of the dataset by default.
     timezone: of the dataset.
 
@@ -190,21 +191,21 @@ class KeyColumn:
         kind: str,
         timezone: str,
         *,
-        format: str | None = None,
+        written: str | None = None,
         zone: str | None = None,
         grain: str = "day",
     ) -> None:
         _check_grain(grain)
         if kind not in KINDS:
             raise UsageError(f"the key column {name} is of the kind {kind!r}; the kinds are {', '.join(KINDS)}")
-        if kind in ("text", "integer") and not format:
+        if kind in ("text", "integer") and not written:
             raise UsageError(f"the key column {name} is {kind}: say its format, such as format='%Y%m%d'")
         if zone and kind != "local":
             raise UsageError(f"only a local time has a zone of its own; the key column {name} is of the kind {kind}")
         self.name, self.kind, self.timezone, self.grain = name, kind, timezone, grain
-        self.format = Format(format) if format else None
-        if kind == "integer" and format and not re.fullmatch(r"(%[YmdHMS])+", format):
-            raise UsageError(f"the format {format!r} doesn't write an integer; write it without other characters")
+        self.format = Format(written) if written else None
+        if kind == "integer" and written and not re.fullmatch(r"(%[YmdHMS])+", written):
+            raise UsageError(f"the format {written!r} doesn't write an integer; write it without other characters")
         self.zone = zone or timezone
         find_zone(self.zone)
         find_zone(timezone)
@@ -256,9 +257,9 @@ def _midnight(key: str) -> datetime:
     return datetime(day.year, day.month, day.day)  # noqa: DTZ001  a local time has no zone
 
 
-def _needed(format: Format | None) -> Format:
-    assert format is not None  # noqa: S101  the constructor saw to it
-    return format
+def _needed(found: Format | None) -> Format:
+    assert found is not None  # noqa: S101  the constructor saw to it
+    return found
 
 
 def _check_grain(grain: str) -> None:

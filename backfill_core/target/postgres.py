@@ -15,6 +15,7 @@ from backfill_core.target import IDLE_SECONDS, WAIT_SECONDS, Audited, Expected, 
 from backfill_core.target import postgres_sql as sql
 from backfill_core.target.figures import canonical_number, digest
 from backfill_core.target.session import LOCK_NOT_AVAILABLE, Session, sqlstate
+from backfill_core.target.sides import staging_name, why_fenced
 from backfill_core.target.statement import POSTGRES, parse_name, query, quoted
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ class PostgresTarget:
         done = dict(session.rows(self._said(session, sql.PUBLISH), given))
         if missing := sorted(set(expected) - set(done)):
             sides = self._look(session, missing)
-            why = _reason(sides.get(missing[0]), expected[missing[0]], ledgers)
+            why = why_fenced(sides.get(missing[0]), expected[missing[0]], ledgers)
             raise FencedError(self._fenced(missing[0], why), sides)
         return done
 
@@ -462,7 +463,8 @@ class PostgresWrite:
         if self._selects:
             return self._selected(statements, runs)
         columns = self._columns_of(f"TABLE {self.staging}\n", {}, statements)
-        source, given = f"SELECT {', '.join(columns.values())} FROM {self.staging} AS rows", {}
+        given: dict[str, Any] = {}
+        source = f"SELECT {', '.join(columns.values())} FROM {self.staging} AS rows"
         if not whole:
             condition, given = statements.rows_of(runs, "rows.")
             source = f"{source} WHERE {condition}"
@@ -524,24 +526,6 @@ _TEXTS = ("text", "character varying", "character")
 def _empty(statements: sql.Statements, engine: str, columns: Sequence[tuple[str, str]]) -> Measured:
     """Return what a partition without rows holds: measured in Python, as no row tells."""
     return Measured(0, statements.of_nothing, digest(engine, columns, 0, 0) if engine else None)
-
-
-def staging_name(token: str) -> str:
-    """Return the name of what an attempt stages: short enough that no database cuts it."""
-    return f"_bf_{token[:20]}"
-
-
-def _reason(side: Side | None, expected: Expected, ledgers: Collection[str]) -> str:
-    if side is None:
-        return "has no side row any more"
-    if side.ledger not in ledgers:
-        return f"was last written under another ledger, {side.ledger}"
-    if side.fence > expected.number:
-        return "was taken over by a later attempt"
-    if side.mark != expected.mark:
-        return "is sealed" if side.mark else "is not sealed any more"
-    holds = "what somebody else published" if side.token else "nothing of ours"
-    return f"holds {holds} where {'another publication' if expected.token else 'nothing of ours'} was expected"
 
 
 def _several(keys: Sequence[str]) -> str:

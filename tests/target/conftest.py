@@ -1,0 +1,166 @@
+"""Tables to guard, the same in each database and by each of the drivers that Airflow's hooks have."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import psycopg2
+import pytest
+
+from backfill_core.dataset import Dataset, SqlTable
+from backfill_core.target import Audited, Expected, Fence
+from backfill_core.target.statement import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from backfill_core.target import Target, Write
+    from tests.servers import Postgres
+
+LEDGER = "the ledger"
+DAY, NEXT, THIRD, FOURTH = "2026-02-01", "2026-02-02", "2026-02-03", "2026-02-04"
+SELECT = "SELECT order_id, dt, amount, note FROM {source} WHERE dt >= :start AND dt < :end"
+
+
+class Bench:
+    """A database with a table `orders` to guard, and a table `source` that its rows come from."""
+
+    def __init__(self, where: str, connect: Callable[[], Any], schema: str = "") -> None:
+        self.where = where
+        self.connect = connect
+        self.schema = schema
+        self.is_sqlite = not schema
+        self._targets: list[Target] = []
+
+    def name(self, table: str) -> str:
+        return f"{quoted(self.schema)}.{quoted(table)}" if self.schema else quoted(table)
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement by a connection of its own; return its rows. `{orders}` is a table's name in SQL."""
+        with closing(self.connect()) as connection:
+            cursor = connection.cursor()
+            cursor.execute(self.said(statement))
+            rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+            connection.commit()
+            return rows
+
+    def said(self, statement: str) -> str:
+        for table in ("orders", "source"):
+            statement = statement.replace(f"{{{table}}}", self.name(table))
+        return statement
+
+    def make(self, columns: str = "order_id bigint, dt date, amount bigint, note text", after: str = "") -> None:
+        """Make both tables, with an index on the key of the first."""
+        self.sql(f"CREATE TABLE {{orders}} ({columns}) {after}")
+        self.sql(f"CREATE TABLE {{source}} ({columns})")
+
+    def fill(self, table: str, *rows: tuple[Any, ...]) -> None:
+        for row in rows:
+            values = ", ".join("NULL" if value is None else f"'{value}'" for value in row)
+            self.sql(f"INSERT INTO {{{table}}} VALUES ({values})")
+
+    def dataset(self, **said: Any) -> Dataset:
+        table = {
+            name: said.pop(name) for name in ("day", "kind", "format", "zone", "schema", "table") if name in said
+        }
+        name = table.pop("table", "orders")
+        where = name if self.is_sqlite else f"{quoted(self.schema)}.{quoted(name)}"
+        measures = {"orders": "count(*)", "amount": "sum(amount)"}
+        return Dataset(
+            **{
+                "name": "shop.orders",
+                "table": SqlTable(self.where, where, **{"day": "dt", **table}),
+                "measures": measures,
+                **said,
+            }
+        )
+
+    def target(self, dataset: Dataset | None = None, **said: Any) -> Target:
+        made = (dataset or self.dataset(**said)).target(self.connect)
+        self._targets.append(made)
+        return made
+
+    def orders(self, columns: str = "order_id, dt, amount") -> list[tuple[Any, ...]]:
+        rows = self.sql(f"SELECT {columns} FROM {{orders}} ORDER BY order_id, amount")
+        return [tuple(str(value) if hasattr(value, "year") else value for value in row) for row in rows]
+
+    @contextmanager
+    def written(
+        self, target: Target, *keys: str, select: str = SELECT, number: int = 1, digest: bool = False
+    ) -> Iterator[tuple[Write, Audited]]:
+        """A write that was filled and audited; its token is the write's own."""
+        target.fence({key: Fence(number) for key in keys}, LEDGER, 5)
+        with target.writing(keys, secrets.token_hex(16), staged=False) as write:
+            write.fill(self.said(select))
+            yield write, write.audit(digest=digest)
+
+    def publish(self, target: Target, *keys: str, select: str = SELECT, number: int = 1) -> str:
+        """Publish keys, whatever is published there; return the token."""
+        token = secrets.token_hex(16)
+        with self.written(target, *keys, select=select, number=number) as (write, _):
+            write.publish(expected(target, *keys, number=number), token, LEDGER)
+        return token
+
+    def close(self) -> None:
+        for target in self._targets:
+            target.close()
+
+
+def expected(target: Target, *keys: str, number: int = 1) -> Mapping[str, Expected]:
+    """Say that keys be as they are just now. (Not while a write in SQLite is under way.)"""
+    return {key: Expected(number, side.token, side.mark) for key, side in target.look(keys).items()}
+
+
+def rows_of(found: Mapping[str, Any], *keys: str) -> list[int]:
+    return [found[key].rows for key in keys]
+
+
+def orders_on(day: str, *amounts: int, first: int = 1) -> Sequence[tuple[int, str, int, str]]:
+    return [(number, day, amount, f"note {number}") for number, amount in enumerate(amounts, start=first)]
+
+
+def connect_file(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=30)
+
+
+@contextmanager
+def postgres_bench(server: Postgres, driver: Any) -> Iterator[Bench]:
+    schema = server.new_store().rpartition("=")[2]
+    server.sql(f"CREATE SCHEMA {schema}")
+    bench = Bench(server.url, partial(driver.connect, server.url), schema)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture(params=["psycopg", "psycopg2", "sqlite"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    """An empty database, once for each driver."""
+    if request.param == "sqlite":
+        made = Bench(str(tmp_path / "shop.db"), partial(connect_file, tmp_path / "shop.db"))
+        yield made
+        made.close()
+        return
+    driver = psycopg if request.param == "psycopg" else psycopg2
+    with postgres_bench(request.getfixturevalue("postgres"), driver) as made:
+        yield made
+
+
+@pytest.fixture(params=["psycopg", "psycopg2"])
+def pg(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[Bench]:
+    """A schema of PostgreSQL's, by each of its drivers."""
+    with postgres_bench(postgres, psycopg if request.param == "psycopg" else psycopg2) as made:
+        yield made
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> Iterator[Bench]:
+    """A SQLite file."""
+    made = Bench(str(tmp_path / "shop.db"), partial(connect_file, tmp_path / "shop.db"))
+    yield made
+    made.close()
