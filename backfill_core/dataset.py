@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from backfill_core.errors import UsageError
@@ -10,7 +10,7 @@ from backfill_core.keys import KeyColumn
 from backfill_core.partition import check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from backfill_core.target import Target
 
@@ -35,7 +35,7 @@ class SqlTable:
     schema: where our side table and what is staged go; the table's own schema by default.
     """
 
-    where: str
+    where: str = field(repr=False)  # a password may be in it
     table: str
     day: str = field(kw_only=True)
     kind: str = field(default="date", kw_only=True)
@@ -44,7 +44,7 @@ class SqlTable:
     schema: str | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """A named table, its partitions, and the limits of a write.
 
@@ -68,12 +68,13 @@ class Dataset:
 
     name: str
     table: Any
+    _: KW_ONLY
     measures: Mapping[str, str]
-    unique: tuple[str, ...] = ()
+    unique: Sequence[str] = ()
     timezone: str = "UTC"
     grain: str = "day"
     digest: str = "sealed"
-    digest_columns: tuple[str, ...] | None = None
+    digest_columns: Sequence[str] | None = None
     on_empty: str = "refuse"
     max_shrink: float | None = 0.5
     max_growth: float | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Protocol
+    from typing import Any, Protocol
 
 
 WAIT_SECONDS = 30
@@ -184,6 +184,9 @@ if TYPE_CHECKING:
                 FencedError: as `publish`.
                 ChangedError: in this very transaction the rows don't measure the same any more.
             """
+
+        def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+            """Run a query that only reads, once for each gapless span of the keys, as `fill` would; return its rows."""
 
         def keyless(self) -> tuple[int, str]:
             """Count the rows of the table that belong to no key, with an example."""

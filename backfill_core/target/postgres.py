@@ -14,7 +14,7 @@ from backfill_core.keys import spans
 from backfill_core.target import IDLE_SECONDS, WAIT_SECONDS, Audited, Expected, Measured, Side
 from backfill_core.target import postgres_sql as sql
 from backfill_core.target.figures import canonical_number, digest
-from backfill_core.target.session import LOCK_NOT_AVAILABLE, Session, sqlstate
+from backfill_core.target.session import CHANGED_MEANWHILE, LOCK_NOT_AVAILABLE, Session, sqlstate
 from backfill_core.target.sides import staging_name, why_fenced
 from backfill_core.target.statement import POSTGRES, parse_name, query, quoted
 
@@ -107,6 +107,14 @@ class PostgresTarget:
                     if now[key] != measured[key]:
                         raise ChangedError(self._fenced(key, "holds something else than was measured"))
                 return self.publish(session, expected, token, {ledger, *former}, ledger)
+
+    def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Run a query that only reads, once for each span of the keys; return its rows."""
+        runs, found = spans(keys), []
+        with self.session() as session, session.transaction(self.settings(), read_only=True):
+            for run in runs:
+                found += session.rows(*sql.bound(select, self.dataset, runs, run, "0"))
+        return found
 
     def keyless(self) -> tuple[int, str]:
         """Count the rows of the table that belong to no key, with an example."""
@@ -205,7 +213,7 @@ class PostgresTarget:
             )
         if self.dataset.column.name not in {column.name for column in columns}:
             raise TargetError(f"{self.name}: the table has no column {self.dataset.column.name}")
-        return sql.Shape(columns, *session.rows(sql.AFTER_TRIGGERS, {"name": table})[0])
+        return sql.Shape(columns, session.rows(sql.VERSION)[0][0])
 
     def statements(self, session: Session) -> sql.Statements:
         """Return the statements about the table as it is just now.
@@ -237,38 +245,21 @@ class PostgresTarget:
         runs = spans(keys)
         places = sql.Places(self.dataset.column, runs)
         text, given = statements.looking(runs, places, with_digest=with_digest)
-        rows = session.rows(text, {**given, "places": places.values})
-        return self.read(statements, places, keys, rows, with_digest=with_digest)[0]
-
-    def read(
-        self,
-        statements: sql.Statements,
-        places: sql.Places,
-        keys: Sequence[str],
-        rows: Sequence[tuple[Any, ...]],
-        *,
-        with_digest: bool,
-    ) -> tuple[dict[str, Measured], dict[str, tuple[int, str]]]:
-        """Read what a measuring statement gave: by key, and what belongs to none."""
         columns = statements.digest_columns if with_digest else ()
-        engine = f"postgresql {statements.shape.version} rows 1" if with_digest else ""
-        found = {key: _empty(statements, engine, columns) for key in keys}
-        others = {"strange": (0, ""), "keyless": (0, ""), "repeated": (0, "")}
-        for place, count, example, *figures, total, repeats, repeated in rows:
+        engine = f"postgresql {statements.shape.version} rows 1"
+
+        def hashed(count: int, total: str | None) -> str | None:
+            return digest(engine, columns, count, int(total or 0)) if with_digest else None
+
+        found = {key: Measured(0, statements.of_nothing, hashed(0, None)) for key in keys}
+        for place, count, *figures, total in session.rows(text, {**given, **places.given(text)}):
             measures = {
-                name: canonical_number(text) if statements.measure_types[name] in _NUMBERS else text
-                for name, text in zip(statements.names, figures, strict=True)
+                name: canonical_number(value) if statements.measure_types[name] in _NUMBERS else value
+                for name, value in zip(statements.names, figures, strict=True)
             }
-            key = None if place is None else places.key_at(place)
-            if key is not None:
-                hashed = digest(engine, columns, count, int(total)) if with_digest else None
-                found[key] = Measured(count, measures, hashed)
-            else:
-                kind = "keyless" if place is None else "strange"
-                others[kind] = (others[kind][0] + count, "NULL" if place is None else str(example))
-            if repeats:
-                others["repeated"] = (int(repeats), str(repeated))
-        return found, others
+            if key := places.key_at(place):
+                found[key] = Measured(count, measures, hashed(count, total))
+        return found
 
     def make_rows(self, session: Session, keys: Sequence[str], wait: float) -> None:
         """Make the side rows that are missing, and the side table, in a transaction of their own."""
@@ -305,7 +296,7 @@ class PostgresTarget:
         try:
             session.run(f"{self._said(session, sql.LOCK)} NOWAIT", given)
         except session.error as error:
-            if sqlstate(error) != LOCK_NOT_AVAILABLE:
+            if sqlstate(error) not in (LOCK_NOT_AVAILABLE, CHANGED_MEANWHILE):
                 raise
             raise HeldError(
                 f"{self.name}: another publication of {_several(keys)} is under way just now, its transaction is open;"
@@ -404,10 +395,9 @@ class PostgresWrite:
                 raise TargetError(f"{self._target.name}: nothing was put there yet; fill it first")
             session, target = self._session, self._target
             with session.in_words():
-                session.begin(target.settings())
+                # Whoever still writes to what is staged waits from here on, and writes in vain.
+                session.begin(target.settings(), one_moment=True, locked=self.staging if self._is_staged else None)
                 target.lock(session, self._keys)
-                if self._is_staged:
-                    session.run(f"LOCK TABLE {self.staging} IN SHARE MODE")  # what comes later waits, and is in vain
                 session.run("SAVEPOINT before")
                 self._with_digest = digest
                 self._audited = self._replace(self._keys)
@@ -442,19 +432,33 @@ class PostgresWrite:
         """Take the rows of these keys away, put the others in, and say what went and came."""
         target, session, runs = self._target, self._session, spans(keys)
         statements = target.statements(session)
-        with_digest = self._with_digest
         places = sql.Places(target.dataset.column, runs)
         source, given, names = self._source(statements, runs, whole=keys == self._keys)
-        text, own = statements.deleting(runs, places, with_digest=with_digest)
-        went = session.rows(text, {**own, "places": places.values})
-        before, _ = target.read(statements, places, keys, went, with_digest=with_digest)
-        text = statements.inserting(names, source, places, with_digest=with_digest)
-        came = session.rows(text, {**given, "places": places.values})
-        partitions, others = target.read(statements, places, keys, came, with_digest=with_digest)
+        before = target.measured(session, statements, keys, with_digest=self._with_digest)
+        deleting, own = statements.deleting(runs)
+        gone = session.run(deleting, own).touched
+        if gone != sum(measured.rows for measured in before.values()):
+            raise ChangedError(f"{target.name}: a trigger or a rule kept rows from going; nothing was changed")
+        inserting = statements.inserting(names, source)
+        came = session.run(inserting, given).touched
         session.run("SET CONSTRAINTS ALL IMMEDIATE")
-        if statements.shape.has_after_triggers:
-            partitions = target.measured(session, statements, keys, with_digest=with_digest)
-        return Audited(partitions, before, **others)
+        partitions = target.measured(session, statements, keys, with_digest=self._with_digest)
+        repeated = (0, "")
+        if target.dataset.unique:
+            text, own = statements.repeats(runs, places)
+            count, example = session.rows(text, {**own, **places.given(text)})[0]
+            repeated = (int(count), str(example) if count else "")
+        others = {"strange": (0, ""), "keyless": (0, "")}
+        if came != sum(measured.rows for measured in partitions.values()):
+            session.run("ROLLBACK TO SAVEPOINT before")
+            session.run(*statements.deleting(runs))
+            text = statements.telling(inserting, places)
+            for place, count, example in session.rows(text, {**given, **places.given(text)}):
+                if place is None:
+                    others["keyless"] = (count, "NULL")
+                elif places.key_at(place) is None:
+                    others["strange"] = (others["strange"][0] + count, example)
+        return Audited(partitions, before, repeated=repeated, **others)
 
     def _source(
         self, statements: sql.Statements, runs: Sequence[Sequence[str]], *, whole: bool
@@ -521,11 +525,6 @@ class PostgresWrite:
 
 
 _TEXTS = ("text", "character varying", "character")
-
-
-def _empty(statements: sql.Statements, engine: str, columns: Sequence[tuple[str, str]]) -> Measured:
-    """Return what a partition without rows holds: measured in Python, as no row tells."""
-    return Measured(0, statements.of_nothing, digest(engine, columns, 0, 0) if engine else None)
 
 
 def _several(keys: Sequence[str]) -> str:

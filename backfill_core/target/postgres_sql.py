@@ -1,7 +1,7 @@
 """The statements that the PostgreSQL target runs. Parameters are written `:name`; names of tables come in quoted.
 
-A partition's rows are measured by the statement that moves them (`… RETURNING` into an aggregate), so that no second
-look at the table is needed, and nothing can come between.
+A partition is measured where it is, before and after its rows are replaced, in one transaction that sees one moment and
+what it does itself: that costs less than to have each row told by the statement that moves it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_core.errors import UsageError
-from backfill_core.target.statement import POSTGRES, parameters, query, quoted, renamed, words
+from backfill_core.target.statement import POSTGRES, parameters, query, quoted, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,11 +65,7 @@ COLUMNS = """
     FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_type ON pg_type.oid = atttypid
     WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
-AFTER_TRIGGERS = """
-    SELECT count(*) > 0, current_setting('server_version_num')::integer / 10000 FROM pg_catalog.pg_trigger
-    WHERE tgrelid IN (SELECT :name ::regclass UNION ALL SELECT relid FROM pg_catalog.pg_partition_tree(:name))
-    AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 2 = 0 AND tgtype & 28 > 0
-"""
+VERSION = "SELECT current_setting('server_version_num')::integer / 10000"
 _ARRAYS = {"date": "date", "text": "text", "integer": "bigint", "instant": "timestamptz", "local": "timestamp"}
 
 
@@ -89,7 +85,6 @@ class Shape(NamedTuple):
     """A table as it is just now."""
 
     columns: tuple[Column, ...]
-    has_after_triggers: bool
     version: int
 
     @property
@@ -131,6 +126,10 @@ class Places:
             return f"CASE WHEN {name} IS NOT NULL THEN coalesce(array_position({self._array}, {name}::text), 0) END"
         kind = "::bigint" if self._kind == "integer" else ""
         return f"width_bucket({self._name}{kind}, {self._array})"
+
+    def given(self, text: str) -> dict[str, Any]:
+        """Return the parameter of `place`, where a statement has it."""
+        return {"places": self.values} if ":places" in text else {}
 
     def key_at(self, place: int) -> str | None:
         """Return the key that a place is of, None for rows of other keys."""
@@ -183,66 +182,52 @@ class Statements:
             ranges.append(f"{column} >= :from_{number} AND {column} < :to_{number}")
         return f"({' OR '.join(ranges)})", given
 
-    def inserting(self, names: Sequence[str], source: str, places: Places, *, with_digest: bool) -> str:
-        """Return the statement that puts rows into the table, and measures what came in."""
+    def inserting(self, names: Sequence[str], source: str) -> str:
+        """Return the statement that puts rows into the table."""
         listed = ", ".join(quoted(name) for name in names)
         identity = {column.name for column in self.shape.columns if column.is_identity}
         overriding = "OVERRIDING SYSTEM VALUE " if identity & set(names) else ""
-        moved = f"INSERT INTO {self._table} ({listed}) {overriding}{source}"
-        return self._measuring(moved, places, with_digest=with_digest, with_repeats=True)
+        return f"INSERT INTO {self._table} ({listed}) {overriding}{source}"
 
-    def deleting(
-        self, runs: Sequence[Sequence[str]], places: Places, *, with_digest: bool
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the statement that takes rows from the table, and measures what went."""
+    def telling(self, inserting: str, places: Places) -> str:
+        """Return the same statement, which tells where its rows belong."""
+        column = quoted(self._column.name)
+        told = f'{places.place}, count(*), min({column}::text COLLATE "C")'
+        return f"WITH moved AS ({inserting} RETURNING {column}) SELECT {told} FROM moved GROUP BY 1"
+
+    def deleting(self, runs: Sequence[Sequence[str]]) -> tuple[str, dict[str, Any]]:
+        """Return the statement that takes rows from the table."""
         condition, given = self.rows_of(runs)
-        moved = f"DELETE FROM {self._table} WHERE {condition}"
-        return self._measuring(moved, places, with_digest=with_digest, with_repeats=False), given
+        return f"DELETE FROM {self._table} WHERE {condition}", given
 
     def looking(
         self, runs: Sequence[Sequence[str]], places: Places, *, with_digest: bool
     ) -> tuple[str, dict[str, Any]]:
-        """Return the statement that measures rows where they are."""
+        """Return the statement that measures partitions where they are."""
         condition, given = self.rows_of(runs)
-        rows = f"SELECT * FROM {self._table} WHERE {condition}"
-        return f"SELECT {self._figures(places, with_digest)}, 0, NULL FROM ({rows}) AS moved GROUP BY 1", given
-
-    def _measuring(self, moved: str, places: Places, *, with_digest: bool, with_repeats: bool) -> str:
-        needed = ", ".join(self._needed(with_digest, with_repeats))
-        unique = ", ".join(quoted(name) for name in self._dataset.unique)
-        repeats, told = "", "0, NULL"
-        if unique and with_repeats:
-            of_key = "" if places.single else f", {places.place}"
-            repeats = (
-                f", repeats AS (SELECT count(*) - 1 AS more, ROW({unique})::text AS example FROM moved"
-                f" GROUP BY {unique}{of_key} HAVING count(*) > 1)"
-            )
-            told = "(SELECT sum(more) FROM repeats), (SELECT min(example) FROM repeats)"
-        figures = self._figures(places, with_digest)
-        return f"WITH moved AS ({moved} RETURNING {needed}){repeats} SELECT {figures}, {told} FROM moved GROUP BY 1"
-
-    def _figures(self, places: Places, with_digest: bool) -> str:
-        column = quoted(self._column.name)
-        example = f'min({column}::text COLLATE "C")' if self._column.kind == "text" else f"min({column})::text"
         measures = [f"({expression})::text" for expression in self._dataset.measures.values()]
         digest = "NULL"
         if with_digest:
-            digest = f"sum(hash_record_extended(ROW({', '.join(self._hashed())}), 0))::text"
-        return ", ".join([places.place, "count(*)", example, *measures, digest])
+            # A record's hash adds up those of its columns, so values that change places among rows would leave the sum
+            # of them as it was: hence a hash of the hash.
+            digest = f"sum(hashint4extended(1, hash_record_extended(ROW({', '.join(self._hashed())}), 0)))::text"
+        place, grouped = ("1", "") if places.single else (places.place, "GROUP BY 1")
+        figures = ", ".join([place, "count(*)", *measures, digest])
+        return f"SELECT {figures} FROM {self._table} WHERE {condition} {grouped}", given
+
+    def repeats(self, runs: Sequence[Sequence[str]], places: Places) -> tuple[str, dict[str, Any]]:
+        """Return the statement that counts what is there more than once in a partition, with an example."""
+        condition, given = self.rows_of(runs)
+        unique = ", ".join(quoted(name) for name in self._dataset.unique)
+        of_key = "" if places.single else f", {places.place}"
+        groups = (
+            f"SELECT count(*) - 1 AS more, ROW({unique})::text AS example FROM {self._table} WHERE {condition}"
+            f" GROUP BY {unique}{of_key} HAVING count(*) > 1"
+        )
+        return f"SELECT coalesce(sum(more), 0)::bigint, min(example) FROM ({groups}) AS repeats", given
 
     def _hashed(self) -> list[str]:
         return [quoted(name) if kind in _HASHED else f"{quoted(name)}::text" for name, kind in self.digest_columns]
-
-    def _needed(self, with_digest: bool, with_repeats: bool) -> list[str]:
-        """Name the columns that figures can be of: fewer are faster."""
-        said = {self._column.name}
-        for expression in self._dataset.measures.values():
-            said |= words(expression, POSTGRES)
-        if with_digest:
-            said |= {name for name, _ in self.digest_columns}
-        if with_repeats:
-            said |= set(self._dataset.unique)
-        return [quoted(column.name) for column in self.shape.columns if column.name in said]
 
 
 _HASHED = frozenset(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-LOCK_NOT_AVAILABLE = "55P03"
+LOCK_NOT_AVAILABLE, CHANGED_MEANWHILE = "55P03", "40001"
 _WORDS = {
     "08": "the connection was lost",
     "22": "a value can't be kept in its column",
@@ -90,11 +90,25 @@ class Session:
                 raise
             self.commit()
 
-    def begin(self, settings: Mapping[str, str], *, read_only: bool = False) -> None:
-        """Begin a transaction in which each statement sees what was committed before it, with these settings."""
-        mode = "REPEATABLE READ, READ ONLY" if read_only else "READ COMMITTED, READ WRITE"
-        self.run(f"BEGIN ISOLATION LEVEL {mode}")
+    def begin(
+        self,
+        settings: Mapping[str, str],
+        *,
+        read_only: bool = False,
+        one_moment: bool = False,
+        locked: str | None = None,
+    ) -> None:
+        """Begin a transaction with these settings.
+
+        one_moment: all its statements see what was committed before it, else each what was committed before itself.
+        locked: a table whose writers wait until the transaction ends; what they committed before is seen.
+        """
+        level = "REPEATABLE READ" if read_only or one_moment else "READ COMMITTED"
+        self.run(f"BEGIN ISOLATION LEVEL {level}, READ {'ONLY' if read_only else 'WRITE'}")
         self.in_transaction = True
+        if locked:  # before the first statement that looks at anything
+            self.run(f"SET LOCAL lock_timeout = '{settings['lock_timeout']}'")
+            self.run(f"LOCK TABLE {locked} IN SHARE MODE")
         names = {f"value_{number}": value for number, value in enumerate(settings.values())}
         calls = (f"set_config('{name}', :value_{number}, true)" for number, name in enumerate(settings))
         self.run(f"SELECT {', '.join(calls)}", names)

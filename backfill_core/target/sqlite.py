@@ -141,6 +141,18 @@ class SqliteTarget:
                     raise ChangedError(self._fenced(key, "holds something else than was measured"))
             return self.publish(session, expected, token, ledger, {ledger, *former})
 
+    def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Run a query that only reads, once for each span of the keys; return its rows."""
+        runs, found = spans(keys), []
+        with self.session() as session, session.reading():
+            session.run("PRAGMA query_only = on")
+            try:
+                for run in runs:
+                    found += session.rows(*self.bound(select, runs, run))
+            finally:
+                session.run("PRAGMA query_only = off")
+        return found
+
     def keyless(self) -> tuple[int, str]:
         """Count the rows of the table that belong to no key, with an example."""
         name = quoted(self.dataset.column.name)
@@ -279,6 +291,24 @@ class SqliteTarget:
                 raise FencedError(self._fenced(key, why_fenced(sides.get(key), one, ledgers)), sides)
         return {key: str(side.published_at) for key, side in self._look(session, list(expected)).items()}
 
+    def bound(self, select: str, runs: Sequence[Sequence[str]], run: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """Return a query for one of the spans, and what its parameters are bound to.
+
+        Raises:
+            UsageError: it asks for a parameter that there can't be.
+        """
+        text, name = query(select, SQLITE), self.name
+        asked = parameters(text, SQLITE, ("start", "end", "key"))
+        values: dict[str, Any] = dict(zip(("start", "end"), self.values.bounds(run), strict=True))
+        if "key" in asked:
+            if len(runs) > 1 or len(run) > 1:
+                raise UsageError(f"{name}: :key is for a write of one key, this is of several; use :start and :end")
+            values["key"] = self.values.value(run[0])
+        if any(values[word] is None for word in asked):
+            column = self.dataset.column.name
+            raise UsageError(f"{name}: texts of the format of {column} don't sort as days do; use :key")
+        return text, {word: values[word] for word in asked}
+
     def _of_nothing(self, session: SqliteSession, hashed: list[tuple[str, str]], *, with_digest: bool) -> Measured:
         listed = ", ".join(["count(*)", *self.dataset.measures.values()])
         _, *values = session.rows(f"SELECT {listed} FROM {self.table} WHERE false")[0]
@@ -402,7 +432,7 @@ class SqliteWrite:
         runs = spans(self._keys)
         with self._session.in_words():
             for run in runs:
-                text, given = self._bound(select, runs, run)
+                text, given = self._target.bound(select, runs, run)
                 names = self._columns_of(text, given)
                 if self._names and set(names) != set(self._names):
                     raise TargetError(f"{self._target.name}: the selects have different columns; give each the same")
@@ -479,19 +509,6 @@ class SqliteWrite:
             return 0, ""
         *example, _, total = rows[0]
         return int(total), ", ".join(map(str, example))
-
-    def _bound(self, select: str, runs: Sequence[Sequence[str]], run: Sequence[str]) -> tuple[str, dict[str, Any]]:
-        text, name = query(select, SQLITE), self._target.name
-        asked = parameters(text, SQLITE, ("start", "end", "key"))
-        values: dict[str, Any] = dict(zip(("start", "end"), self._target.values.bounds(run), strict=True))
-        if "key" in asked:
-            if len(runs) > 1 or len(run) > 1:
-                raise UsageError(f"{name}: :key is for a write of one key, this is of several; use :start and :end")
-            values["key"] = self._target.values.value(run[0])
-        if any(values[word] is None for word in asked):
-            column = self._target.dataset.column.name
-            raise UsageError(f"{name}: texts of the format of {column} don't sort as days do; use :key")
-        return text, {word: values[word] for word in asked}
 
     def _columns_of(self, text: str, given: Mapping[str, Any]) -> list[str]:
         found = self._session.run(f"SELECT * FROM (\n{text}) LIMIT 0", given).description or ()
