@@ -119,7 +119,7 @@ class Format:
         pieces = re.split(r"%(.)", text)
         self._text = text
         self.directives = "".join(pieces[1::2])
-        if not set(self.directives) <= set(_LENGTHS) or (text.endswith("%") and len(pieces) % 2 == 0):
+        if not set(self.directives) <= set(_LENGTHS) or "%" in "".join(pieces[::2]):
             raise UsageError(f"the format {text!r} can't be used; write it with %Y, %m, %d, %H, %M and %S")
         if not {"Y", "m", "d"} <= set(self.directives) or len(set(self.directives)) < len(self.directives):
             raise UsageError(f"the format {text!r} names no day; it needs each of %Y, %m and %d once")

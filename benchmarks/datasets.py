@@ -63,7 +63,8 @@ def prepare(server: Postgres, rows: int, *, partitioned: bool) -> None:
     server.sql("CREATE INDEX ON bench.orders (dt)")
     server.sql(
         "CREATE TABLE bench.source AS SELECT number::bigint AS order_id, date '2026-02-01' + number % 2 AS dt,"
-        " (number::bigint * 7919 % 100000)::integer AS customer, ((number::bigint * 104729 % 1000000) / 100.0)::numeric(12,2) AS amount,"
+        " (number::bigint * 7919 % 100000)::integer AS customer,"
+        " ((number::bigint * 104729 % 1000000) / 100.0)::numeric(12,2) AS amount,"
         f" 'note ' || number AS note FROM generate_series(1, {2 * rows}) AS number"
     )
     server.sql("INSERT INTO bench.orders SELECT * FROM bench.source")

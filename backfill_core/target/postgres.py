@@ -46,7 +46,10 @@ class PostgresTarget:
 
     def check(self) -> Sequence[Finding]:
         """Look the table over; say by name what can't be guarded, or what should be known."""
-        raise NotImplementedError
+        from backfill_core.target.postgres_check import findings
+
+        with self.session() as session, session.transaction(self.settings(), read_only=True):
+            return findings(self, session)
 
     def look(self, keys: Sequence[str]) -> Mapping[str, Side]:
         """Return the side rows that there are."""

@@ -60,9 +60,11 @@ MARK = f"""
 
 COLUMNS = """
     SELECT attname, format_type(CASE WHEN typtype = 'd' THEN typbasetype ELSE atttypid END, NULL),
-           attgenerated <> '', attidentity <> '', atthasdef AND attgenerated = '', attnotnull,
-           format_type(atttypid, atttypmod)
+           attgenerated <> '', attidentity <> '',
+           coalesce(attgenerated = '' AND pg_get_expr(adbin, adrelid) ~ '[(]|CURRENT|LOCAL|SESSION', false),
+           attnotnull, format_type(atttypid, atttypmod)
     FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_type ON pg_type.oid = atttypid
+    LEFT JOIN pg_catalog.pg_attrdef ON adrelid = attrelid AND adnum = attnum
     WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 VERSION = "SELECT current_setting('server_version_num')::integer / 10000"
@@ -70,13 +72,16 @@ _ARRAYS = {"date": "date", "text": "text", "integer": "bigint", "instant": "time
 
 
 class Column(NamedTuple):
-    """A column of the table: its type without and with what is in brackets, and what the database does with it."""
+    """A column of the table: its type without and with what is in brackets, and what the database does with it.
+
+    is_volatile: its default is another one each time.
+    """
 
     name: str
     type: str
     is_generated: bool
     is_identity: bool
-    has_default: bool
+    is_volatile: bool
     is_not_null: bool
     full_type: str
 
@@ -88,9 +93,12 @@ class Shape(NamedTuple):
     version: int
 
     @property
-    def filled_by_hand(self) -> tuple[str, ...]:
-        """The columns that rows come with, unless they are told otherwise."""
-        return tuple(column.name for column in self.columns if not (column.is_generated or column.is_identity))
+    def told_by_rows(self) -> tuple[str, ...]:
+        """The columns that say what a row is: all but those that the database fills in, each time otherwise."""
+        fills = {
+            column.name for column in self.columns if column.is_identity or column.is_volatile or column.is_generated
+        }
+        return tuple(column.name for column in self.columns if column.name not in fills)
 
 
 class Places:
@@ -161,7 +169,7 @@ class Statements:
         types = {column.name: column.type for column in self.shape.columns}
         wanted = self._dataset.digest_columns
         if wanted is None:
-            wanted = self.shape.filled_by_hand
+            wanted = self.shape.told_by_rows
         if missing := [name for name in wanted if name not in types]:
             raise UsageError(
                 f"{self._dataset.name}: the digest is of a column {missing[0]} that the table doesn't have"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LOCK_NOT_AVAILABLE, CHANGED_MEANWHILE = "55P03", "40001"
 _WORDS = {
     "08": "the connection was lost",
+    "22023": "the server doesn't know a setting, such as the time zone",
     "22": "a value can't be kept in its column",
     "23": "a constraint refused the rows",
     "25006": "the database can only be read (a standby, or default_transaction_read_only is on)",
@@ -111,7 +112,9 @@ class Session:
             self.run(f"LOCK TABLE {locked} IN SHARE MODE")
         names = {f"value_{number}": value for number, value in enumerate(settings.values())}
         calls = (f"set_config('{name}', :value_{number}, true)" for number, name in enumerate(settings))
-        self.run(f"SELECT {', '.join(calls)}", names)
+        kept = "current_setting('synchronous_commit')"
+        durable = f"CASE {kept} WHEN 'off' THEN 'on' ELSE {kept} END"
+        self.run(f"SELECT {', '.join(calls)}, set_config('synchronous_commit', {durable}, true)", names)
 
     def commit(self) -> None:
         """Commit.

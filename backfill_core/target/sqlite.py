@@ -64,6 +64,11 @@ class Column(NamedTuple):
     is_not_null: bool
     is_primary: bool
 
+    @property
+    def is_volatile(self) -> bool:
+        """Whether its default is another one each time."""
+        return self.default is not None and ("(" in self.default or "CURRENT" in self.default.upper())
+
 
 class SqliteTarget:
     """A table in a SQLite file, and its side rows.
@@ -85,7 +90,10 @@ class SqliteTarget:
 
     def check(self) -> Sequence[Finding]:
         """Look the table over; say by name what can't be guarded, or what should be known."""
-        raise NotImplementedError
+        from backfill_core.target.sqlite_check import findings
+
+        with self.session() as session, session.reading():
+            return findings(self, session)
 
     def look(self, keys: Sequence[str]) -> Mapping[str, Side]:
         """Return the side rows that there are."""
@@ -247,10 +255,11 @@ class SqliteTarget:
 
     def digest_columns(self, session: SqliteSession) -> list[tuple[str, str]]:
         """Return the columns that a digest is of, with their types."""
-        types = {column.name: column.type.lower() for column in self.columns(session) if not column.is_generated}
+        columns = [column for column in self.columns(session) if not column.is_generated]
+        types = {column.name: column.type.lower() for column in columns}
         wanted = self.dataset.digest_columns
         if wanted is None:
-            return list(types.items())
+            return [(column.name, types[column.name]) for column in columns if not column.is_volatile]
         if missing := [name for name in wanted if name not in types]:
             raise UsageError(
                 f"{self.name}: the digest is of a column {missing[0]}, which rows of the table don't bring"

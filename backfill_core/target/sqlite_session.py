@@ -1,4 +1,4 @@
-"""A connection to a SQLite file for a target: waiting for locks, errors in words, exact figures by functions of ours."""
+"""A connection to a SQLite file for a target: waiting for locks, errors in words, figures that are exact."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Bench:
     def dataset(self, **said: Any) -> Dataset:
         table = {name: said.pop(name) for name in ("day", "kind", "format", "zone", "schema", "table") if name in said}
         name = table.pop("table", "orders")
-        where = name if self.is_sqlite else f"{quoted(self.schema)}.{quoted(name)}"
+        where = quoted(name) if self.is_sqlite else f"{quoted(self.schema)}.{quoted(name)}"
         measures = {"orders": "count(*)", "amount": "sum(amount)"}
         return Dataset(
             **{

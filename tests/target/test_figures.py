@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backfill_core.errors import TargetError
+from backfill_core.target import Expected
 from tests.target.conftest import DAY, NEXT, orders_on
 
 if TYPE_CHECKING:
-    from tests.target.conftest import Bench
+from tests.target.conftest import Bench
 
 DIGITS = "12345678901234567890123456789012345678"
 
 
-def digest_of(bench: Bench, **said: object) -> str:
+def digest_of(bench: Bench, **said: Any) -> str:
     found = bench.target(**said).measure([DAY], digest=True)[DAY].digest
     assert found is not None
     return found
@@ -113,7 +114,7 @@ def test_a_digest_is_the_same_at_the_write_and_in_the_table_and_changes_with_no_
     )
     target = pg.target()
     with pg.written(target, DAY, select="TABLE {source}", digest=True) as (write, audited):
-        write.publish({DAY: _expected(target)}, "t", "the ledger")
+        write.publish({DAY: Expected(1, None)}, "t", "the ledger")
     role = pg.sql("SELECT current_user")[0][0]
 
     pg.sql(f"ALTER ROLE {role} SET timezone = 'Asia/Kolkata'")
@@ -127,12 +128,6 @@ def test_a_digest_is_the_same_at_the_write_and_in_the_table_and_changes_with_no_
         assert digest_of(pg) == audited.partitions[DAY].digest
     finally:
         pg.sql(f"ALTER ROLE {role} RESET ALL")
-
-
-def _expected(target: object) -> object:
-    from backfill_core.target import Expected
-
-    return Expected(1, None)
 
 
 def test_figures_are_of_what_is_stored_not_of_what_was_sent(pg: Bench) -> None:
@@ -160,7 +155,7 @@ def test_a_trigger_that_changes_rows_afterwards_is_in_the_figures(pg: Bench) -> 
     target = pg.target()
 
     with pg.written(target, DAY) as (write, audited):
-        write.publish({DAY: _expected(target)}, "t", "the ledger")
+        write.publish({DAY: Expected(1, None)}, "t", "the ledger")
 
     assert audited.partitions[DAY].measures["amount"] == "32"
     assert target.measure([DAY], digest=False)[DAY].measures["amount"] == "32"
