@@ -184,7 +184,7 @@ class SqliteTarget:
 
     def sweep(self, tokens: Sequence[str]) -> None:
         """Drop what attempts that were settled or overtaken left staged."""
-        with self.session() as session:
+        with self.session() as session, session.in_words():
             for token in tokens:
                 name = staging_name(token)
                 if session.rows("SELECT 1 FROM main.sqlite_master WHERE name = :name", {"name": name}):
@@ -203,8 +203,7 @@ class SqliteTarget:
         """Give a connection that nobody else uses."""
         session = self._idle.pop() if self._idle else SqliteSession(self._connect(), self.name)
         try:
-            with session.in_words():
-                yield session
+            yield session
         finally:
             session.roll_back()
             self._idle.append(session)
@@ -431,7 +430,8 @@ class SqliteWrite:
             with self._session.writing(WAIT_SECONDS):
                 self._session.run(f"CREATE TABLE {self.staging} ({declared})")
         else:
-            self._session.run(f"CREATE TABLE {self.staging} ({declared})")
+            with self._session.in_words():
+                self._session.run(f"CREATE TABLE {self.staging} ({declared})")
         self._names = [column.name for column in columns if self._in_file]
 
     def fill(self, select: str) -> None:

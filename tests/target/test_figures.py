@@ -11,7 +11,7 @@ from backfill_core.target import Expected
 from tests.target.conftest import DAY, NEXT, orders_on
 
 if TYPE_CHECKING:
-from tests.target.conftest import Bench
+    from tests.target.conftest import Bench
 
 DIGITS = "12345678901234567890123456789012345678"
 

@@ -196,6 +196,25 @@ def test_a_publication_that_is_not_heard_of_is_taken_back_by_the_server(
     assert pg.orders() == [(1, DAY, 1)]
 
 
+def test_a_connection_that_is_lost_before_the_commit_leaves_everything_as_it_was(pg: Bench) -> None:
+    pg.make()
+    pg.fill("orders", *orders_on(DAY, 1))
+    target = pg.target()
+
+    with pg.written(target, DAY) as (write, _):
+        pg.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE state = 'idle in transaction' AND pid IN (SELECT pid FROM pg_locks"
+            f" WHERE relation = '{pg.name('orders')}'::regclass)"
+        )
+        with pytest.raises(TargetError, match="connection") as refused:
+            write.publish({DAY: Expected(1, None)}, "t", LEDGER)
+
+    assert not isinstance(refused.value, OutcomeUnknownError)
+    assert target.look([DAY])[DAY].token is None
+    assert pg.orders() == [(1, DAY, 1)]
+
+
 class _Lost(psycopg.Cursor[Any]):
     """A cursor whose connection is lost as a commit is answered."""
 
