@@ -148,9 +148,10 @@ class PostgresTarget:
 
     def sweep(self, tokens: Sequence[str]) -> None:
         """Drop what attempts that were settled or overtaken left staged."""
-        with self.session() as session, session.in_words():
+        with self.session() as session:
             for token in tokens:
-                session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
+                with session.transaction(self.settings()):
+                    session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
 
     def close(self) -> None:
         """Let the database go."""
@@ -162,7 +163,11 @@ class PostgresTarget:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Give a connection that nobody else uses."""
-        session = self._idle.pop() if self._idle else Session(self._connect(), self.name)
+        session = self._idle.pop() if self._idle else None
+        if session and not session.answers:
+            session.close()
+            session = None
+        session = session or Session(self._connect(), self.name)
         try:
             yield session
         finally:
@@ -426,10 +431,8 @@ class PostgresWrite:
         """Undo what was not published, and take away what was staged; the first error is the one to tell."""
         self._session.roll_back()
         if self._is_staged and not self._session.is_lost:
-            with suppress(BackfillError), self._session.in_words():
-                self._session.run("SET lock_timeout = '10s'")
+            with suppress(BackfillError), self._session.transaction(self._target.settings()):
                 self._session.run(f"DROP TABLE IF EXISTS {self.staging}")
-                self._session.run("RESET lock_timeout")
 
     def _replace(self, keys: Sequence[str]) -> Audited:
         """Take the rows of these keys away, put the others in, and say what went and came."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import psycopg2
+import psycopg2.extras
 import pytest
 
 from backfill_core.errors import (
@@ -23,6 +26,8 @@ from tests.servers import wait_until
 from tests.target.conftest import DAY, LEDGER, NEXT, Bench, expected, orders_on
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.servers import Postgres
 
 
@@ -213,6 +218,44 @@ def test_a_connection_that_is_lost_before_the_commit_leaves_everything_as_it_was
     assert not isinstance(refused.value, OutcomeUnknownError)
     assert target.look([DAY])[DAY].token is None
     assert pg.orders() == [(1, DAY, 1)]
+
+
+def test_a_connection_that_was_lost_between_two_calls_is_made_anew(pg: Bench) -> None:
+    pg.make()
+    target = pg.target()
+    target.fence({DAY: Fence(1)}, LEDGER, 5)
+
+    pg.sql(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+        f" WHERE state = 'idle' AND query LIKE '%{pg.schema}%' AND pid <> pg_backend_pid()"
+    )
+
+    assert target.fence({DAY: Fence(2)}, LEDGER, 5)[DAY].fence == 2
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2", "sqlite3"])
+def test_a_hook_may_have_chosen_rows_that_are_no_tuples(driver: str, postgres: Postgres, tmp_path: Path) -> None:
+    schema = postgres.new_store().rpartition("=")[2]
+    postgres.sql(f"CREATE SCHEMA {schema}")
+
+    def connect() -> Any:
+        if driver == "psycopg":
+            return psycopg.connect(postgres.url, row_factory=psycopg.rows.dict_row)
+        if driver == "psycopg2":
+            return psycopg2.connect(postgres.url, cursor_factory=psycopg2.extras.RealDictCursor)
+        made = sqlite3.connect(tmp_path / "shop.db")
+        made.row_factory = sqlite3.Row
+        return made
+
+    bench = Bench(str(tmp_path / "shop.db"), connect, "" if driver == "sqlite3" else schema)
+    bench.make()
+    bench.fill("source", *orders_on(DAY, 10))
+    target = bench.target()
+
+    bench.publish(target, DAY)
+
+    assert target.measure([DAY], digest=False)[DAY].measures == {"orders": "1", "amount": "10"}
+    bench.close()
 
 
 class _Lost(psycopg.Cursor[Any]):
