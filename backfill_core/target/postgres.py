@@ -221,7 +221,7 @@ class PostgresTarget:
             )
         if self.dataset.column.name not in {column.name for column in columns}:
             raise TargetError(f"{self.name}: the table has no column {self.dataset.column.name}")
-        return sql.Shape(columns, session.rows(sql.VERSION)[0][0])
+        return sql.Shape(columns, *session.rows(sql.ABOUT, {"name": table})[0])
 
     def statements(self, session: Session) -> sql.Statements:
         """Return the statements about the table as it is just now.
@@ -446,7 +446,10 @@ class PostgresWrite:
         if gone != sum(measured.rows for measured in before.values()):
             raise ChangedError(f"{target.name}: a trigger or a rule kept rows from going; nothing was changed")
         inserting = statements.inserting(names, source)
-        came = session.run(inserting, given).touched
+        if statements.shape.has_triggers:  # which may put rows there too: their number alone doesn't tell
+            came, others = self._told(statements, inserting, given, places)
+        else:
+            came, others = session.run(inserting, given).touched, {"strange": (0, ""), "keyless": (0, "")}
         session.run("SET CONSTRAINTS ALL IMMEDIATE")
         partitions = target.measured(session, statements, keys, with_digest=self._with_digest)
         repeated = (0, "")
@@ -454,17 +457,25 @@ class PostgresWrite:
             text, own = statements.repeats(runs, places)
             count, example = session.rows(text, {**own, **places.given(text)})[0]
             repeated = (int(count), str(example) if count else "")
-        others = {"strange": (0, ""), "keyless": (0, "")}
-        if came != sum(measured.rows for measured in partitions.values()):
+        if came != sum(measured.rows for measured in partitions.values()) and not statements.shape.has_triggers:
             session.run("ROLLBACK TO SAVEPOINT before")
             session.run(*statements.deleting(runs))
-            text = statements.telling(inserting, places)
-            for place, count, example in session.rows(text, {**given, **places.given(text)}):
-                if place is None:
-                    others["keyless"] = (count, "NULL")
-                elif places.key_at(place) is None:
-                    others["strange"] = (others["strange"][0] + count, example)
+            _, others = self._told(statements, inserting, given, places)
         return Audited(partitions, before, repeated=repeated, **others)
+
+    def _told(
+        self, statements: sql.Statements, inserting: str, given: Mapping[str, Any], places: sql.Places
+    ) -> tuple[int, dict[str, tuple[int, str]]]:
+        """Put rows into the table and have them tell where they belong: their number, and which are of no key here."""
+        came, others = 0, {"strange": (0, ""), "keyless": (0, "")}
+        text = statements.telling(inserting, places)
+        for place, count, example in self._session.rows(text, {**given, **places.given(text)}):
+            came += count
+            if place is None:
+                others["keyless"] = (count, "NULL")
+            elif places.key_at(place) is None:
+                others["strange"] = (others["strange"][0] + count, example)
+        return came, others
 
     def _source(
         self, statements: sql.Statements, runs: Sequence[Sequence[str]], *, whole: bool
