@@ -34,13 +34,14 @@ class PostgresTarget:
     """A table in PostgreSQL, and its side rows.
 
     connect: opens a connection, of psycopg or psycopg2; it may be called more than once.
+    first: one that is open already.
     """
 
-    def __init__(self, dataset: Dataset, connect: Callable[[], Any]) -> None:
+    def __init__(self, dataset: Dataset, connect: Callable[[], Any], first: Any = None) -> None:
         self.dataset = dataset
         self.name = dataset.name
         self._connect = connect
-        self._idle: list[Session] = []
+        self._idle = [] if first is None else [Session(first, dataset.name)]
         self._place: tuple[str, str, str] | None = None
         parse_name(dataset.table.table)
 

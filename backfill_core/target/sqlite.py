@@ -74,13 +74,19 @@ class SqliteTarget:
     """A table in a SQLite file, and its side rows.
 
     connect: opens a connection to the file; it may be called more than once.
+    first: one that is open already.
     """
 
-    def __init__(self, dataset: Dataset, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        connect: Callable[[], sqlite3.Connection],
+        first: sqlite3.Connection | None = None,
+    ) -> None:
         self.dataset = dataset
         self.name = dataset.name
         self._connect = connect
-        self._idle: list[SqliteSession] = []
+        self._idle = [] if first is None else [SqliteSession(first, dataset.name)]
         names = parse_name(dataset.table.table)
         if dataset.table.schema or (len(names) > 1 and names[0] != "main"):
             raise UsageError(f"{self.name}: a SQLite file has no schemas; name the table alone")

@@ -13,6 +13,7 @@ import psycopg2
 import psycopg2.extras
 import pytest
 
+from backfill_core.dataset import Dataset, SqlTable
 from backfill_core.errors import (
     ChangedError,
     FencedError,
@@ -20,6 +21,7 @@ from backfill_core.errors import (
     HeldError,
     OutcomeUnknownError,
     TargetError,
+    UsageError,
 )
 from backfill_core.target import Expected, Fence, postgres
 from tests.servers import wait_until
@@ -340,3 +342,28 @@ def test_expectations_are_read_from_what_is_there(bench: Bench) -> None:
     token = bench.publish(target, DAY)
 
     assert expected(target, DAY) == {DAY: Expected(1, token, None)}
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("mysql://host/db", "no target for mysql"),
+        ("/no/such/file.db", "no SQLite file"),
+        ("postgresql://nobody:secret@127.0.0.1:1/none", "can't be reached"),
+    ],
+)
+def test_a_place_that_is_none_is_told_in_a_sentence_without_the_password(where: str, sentence: str) -> None:
+    dataset = Dataset("orders", SqlTable(where, "orders", day="dt"), measures={"n": "count(*)"})
+
+    with pytest.raises((TargetError, UsageError), match=sentence) as told:
+        dataset.target().look([DAY])
+
+    assert "secret" not in str(told.value)
+
+
+def test_a_table_is_found_by_its_url_or_path(bench: Bench) -> None:
+    bench.make()
+    target = bench.dataset().target()
+
+    assert target.fence({DAY: Fence(1)}, LEDGER, 5)[DAY].fence == 1
+    target.close()
