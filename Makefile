@@ -8,7 +8,7 @@ STAND := .venv-stand/bin
 OLDEST := --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes -r requirements/oldest.txt
 
 .PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
-.PHONY: airflow kafka stand clickstream-test lock clean
+.PHONY: bench-datasets airflow kafka stand clickstream-test lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -31,7 +31,7 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
-	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/faults tests/clickstream
+	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/faults tests/clickstream
 
 clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
 	@$(BIN)/pytest -q tests/clickstream
@@ -40,7 +40,7 @@ kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
 	@$(BIN)/python -m clickstream.kafka
 
 faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
-	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model
+	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target
 
 test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
 	@$(AIRFLOW3)/pytest -q tests/airflow
@@ -52,6 +52,9 @@ bench: .venv-bench/.ready  ## the tables of docs/benchmarks.md, measured here: h
 bench-clickstream: .venv/.ready .venv-stand/.ready  ## a day published, against the broker's own limit, and loaded: a few minutes
 	@$(BIN)/python -m benchmarks.clickstream
 	@$(STAND)/python -m benchmarks.etl
+
+bench-datasets: .venv/.ready  ## a million rows replaced under guard, against the naked delete and insert: ten minutes
+	@$(BIN)/python -m benchmarks.datasets
 
 .venv/.ready: requirements/dev.txt requirements/clickstream.txt
 	@$(PYTHON) -m venv .venv

@@ -91,6 +91,8 @@ class Dataset:
             if isinstance(columns, str):
                 raise UsageError(f"{self.name}: {word} is a list of columns; write [{columns!r}]")
             object.__setattr__(self, word, columns if columns is None else tuple(columns))
+        if self.digest_columns == ():
+            raise UsageError(f"{self.name}: the digest is of no columns; name some, or say digest='never'")
         for word in ("max_shrink", "max_growth"):
             limit = getattr(self, word)
             if limit is not None and not limit >= 0:

@@ -4,7 +4,8 @@
 
 Both do the same on the same table of a server of their own (or of BACKFILL_TEST_POSTGRES): a partition of that many
 rows goes, and as many come from a table beside it. They take turns at going first; between them the dead rows are
-vacuumed away. Figures are seconds, medians; a ratio is the median of the pairs' ratios.
+vacuumed away. Figures are seconds, medians; a ratio is the median of the pairs' ratios, of the time that passed and of
+the CPU time of the server's processes, which a machine that is busy otherwise sways less.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import os
 import secrets
 import time
+from contextlib import suppress
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -43,7 +45,7 @@ def main() -> None:
     server = Postgres(named) if named else OwnPostgres(settings={"max_wal_size": "4GB", "shared_buffers": "512MB"})
     try:
         print(f"{given.rows:,} rows; medians of {given.rounds} pairs.\n")
-        print("| | naked, s | guarded, s | ratio | aim |\n| --- | ---: | ---: | ---: | ---: |")
+        print("| | naked, s | guarded, s | ratio | CPU, ratio | aim |\n| --- | ---: | ---: | ---: | ---: | ---: |")
         for section in given.sections or AIMS:
             prepare(server, given.rows, partitioned=section == "partitioned")
             report(section, server, given.rounds)
@@ -97,9 +99,9 @@ def report(section: str, server: Postgres, rounds: int) -> None:
 
     pairs = in_turn((naked, guarded), server, rounds)
     target.close()
-    ratio = median(mine / bare for bare, mine in pairs)
-    bare, mine = (median(column) for column in zip(*pairs, strict=True))
-    print(f"| {section} | {bare:.2f} | {mine:.2f} | {ratio:.2f} | {AIMS[section]:.2f} |", flush=True)
+    ratio, cpu = (median(mine[at] / bare[at] for bare, mine in pairs) for at in (0, 1))
+    bare, mine = (median(times[0] for times in column) for column in zip(*pairs, strict=True))
+    print(f"| {section} | {bare:.2f} | {mine:.2f} | {ratio:.2f} | {cpu:.2f} | {AIMS[section]:.2f} |", flush=True)
 
 
 def replace(target: Target, server: Postgres, *, digest: bool, staged: bool) -> None:
@@ -116,19 +118,34 @@ def replace(target: Target, server: Postgres, *, digest: bool, staged: bool) -> 
         write.publish({DAY: Expected(1, token_was)}, token, "bench")
 
 
-def in_turn(ways: Sequence[Callable[[], None]], server: Postgres, rounds: int) -> list[tuple[float, ...]]:
+def in_turn(ways: Sequence[Callable[[], None]], server: Postgres, rounds: int) -> list[tuple[tuple[float, float], ...]]:
     """Time each way once a round, another one first every time; the first round warms up and isn't counted."""
     found = []
     for number in range(rounds + 1):
-        times = [0.0] * len(ways)
+        times = [(0.0, 1.0)] * len(ways)
         for at in sorted(range(len(ways)), reverse=number % 2 == 1):
             server.sql("VACUUM bench.orders")
             server.sql("CHECKPOINT")
-            began = time.perf_counter()
+            began, used = time.perf_counter(), cpu_time(server)
             ways[at]()
-            times[at] = time.perf_counter() - began
+            times[at] = time.perf_counter() - began, cpu_time(server) - used
         found.append(tuple(times))
     return found[1:]
+
+
+def cpu_time(server: Postgres) -> float:
+    """Return the seconds of CPU that a server of our own has used, in all its processes, also those that have ended."""
+    if not isinstance(server, OwnPostgres):
+        return time.perf_counter()  # another's can't be seen from here
+    main, ticks = server.pid, 0
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+            if int(process) == main:
+                ticks += sum(map(int, fields[11:15]))
+            elif int(fields[1]) == main:
+                ticks += sum(map(int, fields[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,11 @@ class OwnPostgres(Postgres):
         if database != "postgres":
             self.sql(f"CREATE DATABASE {database}", self._default_database)
 
+    @property
+    def pid(self) -> int:
+        """The server's first process, whose children the others are."""
+        return self._process.pid
+
     def script(self, text: str) -> None:
         """Run a script as PostgreSQL's image runs those in docker-entrypoint-initdb.d: by psql, from inside."""
         psql = ["psql", "-v", "ON_ERROR_STOP=1", "--no-psqlrc", "--no-password"]

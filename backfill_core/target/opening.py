@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_target(dataset: Dataset, connect: Callable[[], Any] | None) -> Target:
-    """Return the target of a dataset; nothing is connected to before it is used.
+    """Return the target of a dataset; a place is connected to when it is used, `connect` is asked at once.
 
     connect: opens a connection, of psycopg, psycopg2 or sqlite3; None where the table says where it is.
 
@@ -26,19 +26,14 @@ def open_target(dataset: Dataset, connect: Callable[[], Any] | None) -> Target:
         return _by_place(dataset, where)
     first = connect()
     module = type(first).__module__.partition(".")[0]
-    handed = [first]
-
-    def connecting() -> Any:
-        return handed.pop() if handed else connect()
-
     if module == "sqlite3":
         from backfill_core.target.sqlite import SqliteTarget
 
-        return SqliteTarget(dataset, connecting)
+        return SqliteTarget(dataset, connect, first)
     if module in ("psycopg", "psycopg2"):
         from backfill_core.target.postgres import PostgresTarget
 
-        return PostgresTarget(dataset, connecting)
+        return PostgresTarget(dataset, connect, first)
     first.close()
     raise UsageError(
         f"{dataset.name}: {where!r} is a connection of {module}; a table has to be in PostgreSQL or SQLite"

@@ -34,13 +34,14 @@ class PostgresTarget:
     """A table in PostgreSQL, and its side rows.
 
     connect: opens a connection, of psycopg or psycopg2; it may be called more than once.
+    first: one that is open already.
     """
 
-    def __init__(self, dataset: Dataset, connect: Callable[[], Any]) -> None:
+    def __init__(self, dataset: Dataset, connect: Callable[[], Any], first: Any = None) -> None:
         self.dataset = dataset
         self.name = dataset.name
         self._connect = connect
-        self._idle: list[Session] = []
+        self._idle = [] if first is None else [Session(first, dataset.name)]
         self._place: tuple[str, str, str] | None = None
         parse_name(dataset.table.table)
 
@@ -148,9 +149,10 @@ class PostgresTarget:
 
     def sweep(self, tokens: Sequence[str]) -> None:
         """Drop what attempts that were settled or overtaken left staged."""
-        with self.session() as session, session.in_words():
+        with self.session() as session:
             for token in tokens:
-                session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
+                with session.transaction(self.settings()):
+                    session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
 
     def close(self) -> None:
         """Let the database go."""
@@ -162,7 +164,11 @@ class PostgresTarget:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Give a connection that nobody else uses."""
-        session = self._idle.pop() if self._idle else Session(self._connect(), self.name)
+        session = self._idle.pop() if self._idle else None
+        if session and not session.answers:
+            session.close()
+            session = None
+        session = session or Session(self._connect(), self.name)
         try:
             yield session
         finally:
@@ -216,7 +222,7 @@ class PostgresTarget:
             )
         if self.dataset.column.name not in {column.name for column in columns}:
             raise TargetError(f"{self.name}: the table has no column {self.dataset.column.name}")
-        return sql.Shape(columns, session.rows(sql.VERSION)[0][0])
+        return sql.Shape(columns, *session.rows(sql.ABOUT, {"name": table})[0])
 
     def statements(self, session: Session) -> sql.Statements:
         """Return the statements about the table as it is just now.
@@ -426,10 +432,8 @@ class PostgresWrite:
         """Undo what was not published, and take away what was staged; the first error is the one to tell."""
         self._session.roll_back()
         if self._is_staged and not self._session.is_lost:
-            with suppress(BackfillError), self._session.in_words():
-                self._session.run("SET lock_timeout = '10s'")
+            with suppress(BackfillError), self._session.transaction(self._target.settings()):
                 self._session.run(f"DROP TABLE IF EXISTS {self.staging}")
-                self._session.run("RESET lock_timeout")
 
     def _replace(self, keys: Sequence[str]) -> Audited:
         """Take the rows of these keys away, put the others in, and say what went and came."""
@@ -443,7 +447,10 @@ class PostgresWrite:
         if gone != sum(measured.rows for measured in before.values()):
             raise ChangedError(f"{target.name}: a trigger or a rule kept rows from going; nothing was changed")
         inserting = statements.inserting(names, source)
-        came = session.run(inserting, given).touched
+        if statements.shape.has_triggers:  # which may put rows there too: their number alone doesn't tell
+            came, others = self._told(statements, inserting, given, places)
+        else:
+            came, others = session.run(inserting, given).touched, {"strange": (0, ""), "keyless": (0, "")}
         session.run("SET CONSTRAINTS ALL IMMEDIATE")
         partitions = target.measured(session, statements, keys, with_digest=self._with_digest)
         repeated = (0, "")
@@ -451,17 +458,25 @@ class PostgresWrite:
             text, own = statements.repeats(runs, places)
             count, example = session.rows(text, {**own, **places.given(text)})[0]
             repeated = (int(count), str(example) if count else "")
-        others = {"strange": (0, ""), "keyless": (0, "")}
-        if came != sum(measured.rows for measured in partitions.values()):
+        if came != sum(measured.rows for measured in partitions.values()) and not statements.shape.has_triggers:
             session.run("ROLLBACK TO SAVEPOINT before")
             session.run(*statements.deleting(runs))
-            text = statements.telling(inserting, places)
-            for place, count, example in session.rows(text, {**given, **places.given(text)}):
-                if place is None:
-                    others["keyless"] = (count, "NULL")
-                elif places.key_at(place) is None:
-                    others["strange"] = (others["strange"][0] + count, example)
+            _, others = self._told(statements, inserting, given, places)
         return Audited(partitions, before, repeated=repeated, **others)
+
+    def _told(
+        self, statements: sql.Statements, inserting: str, given: Mapping[str, Any], places: sql.Places
+    ) -> tuple[int, dict[str, tuple[int, str]]]:
+        """Put rows into the table and have them tell where they belong: their number, and which are of no key here."""
+        came, others = 0, {"strange": (0, ""), "keyless": (0, "")}
+        text = statements.telling(inserting, places)
+        for place, count, example in self._session.rows(text, {**given, **places.given(text)}):
+            came += count
+            if place is None:
+                others["keyless"] = (count, "NULL")
+            elif places.key_at(place) is None:
+                others["strange"] = (others["strange"][0] + count, example)
+        return came, others
 
     def _source(
         self, statements: sql.Statements, runs: Sequence[Sequence[str]], *, whole: bool

@@ -38,25 +38,25 @@ _TABLE = """
                    WHERE (inhparent = pg_class.oid OR inhrelid = pg_class.oid) AND parent.relkind = 'r')
     FROM pg_catalog.pg_class WHERE oid = to_regclass(:name)
 """
-_ALL = "(SELECT :name ::regclass::oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(:name ::regclass))"
 _LEAVES = (
-    f"SELECT oid::regclass::text, relkind::text, relpersistence::text FROM pg_catalog.pg_class WHERE oid IN {_ALL}"
+    f"SELECT oid::regclass::text, relkind::text, relpersistence::text FROM pg_catalog.pg_class WHERE oid IN {sql.PARTS}"
 )
 _CHILDREN = f"""
     SELECT DISTINCT conrelid::regclass::text, confdeltype::text FROM pg_catalog.pg_constraint
-    WHERE contype = 'f' AND confrelid IN {_ALL} ORDER BY 1
+    WHERE contype = 'f' AND confrelid IN {sql.PARTS} ORDER BY 1
 """
 _TRIGGERS = f"""
     SELECT DISTINCT tgname::text FROM pg_catalog.pg_trigger
-    WHERE tgrelid IN {_ALL} AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY 1
+    WHERE tgrelid IN {sql.PARTS} AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY 1
 """
-_RULES = (
-    f"SELECT rulename::text FROM pg_catalog.pg_rewrite WHERE ev_class IN {_ALL} AND rulename <> '_RETURN' ORDER BY 1"
-)
+_RULES = f"""
+    SELECT rulename::text FROM pg_catalog.pg_rewrite
+    WHERE ev_class IN {sql.PARTS} AND rulename <> '_RETURN' ORDER BY 1
+"""
 _VIEWS = f"""
     SELECT DISTINCT ev_class::regclass::text FROM pg_catalog.pg_depend
     JOIN pg_catalog.pg_rewrite ON pg_rewrite.oid = objid JOIN pg_catalog.pg_class ON pg_class.oid = ev_class
-    WHERE pg_depend.classid = 'pg_rewrite'::regclass AND refobjid IN {_ALL} AND relkind = 'm' ORDER BY 1
+    WHERE pg_depend.classid = 'pg_rewrite'::regclass AND refobjid IN {sql.PARTS} AND relkind = 'm' ORDER BY 1
 """
 _INDEXED = """
     SELECT EXISTS (SELECT FROM pg_catalog.pg_index WHERE indrelid = :name ::regclass AND indisvalid

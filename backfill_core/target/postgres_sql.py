@@ -68,6 +68,11 @@ COLUMNS = """
     WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 VERSION = "SELECT current_setting('server_version_num')::integer / 10000"
+PARTS = "(SELECT :name ::regclass::oid UNION SELECT relid FROM pg_catalog.pg_partition_tree(:name ::regclass))"
+ABOUT = f"""
+    {VERSION}, EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid IN {PARTS} AND NOT tgisinternal
+                       AND tgenabled <> 'D')
+"""
 _ARRAYS = {"date": "date", "text": "text", "integer": "bigint", "instant": "timestamptz", "local": "timestamp"}
 
 
@@ -91,6 +96,7 @@ class Shape(NamedTuple):
 
     columns: tuple[Column, ...]
     version: int
+    has_triggers: bool
 
     @property
     def told_by_rows(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ for, so that a pooler may give every transaction another connection.
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,13 +55,23 @@ class Session:
         with self.in_words():
             connection.commit()  # a hook may have set something in a transaction of its own
             connection.autocommit = True
-            if hasattr(connection, "prepare_threshold"):
+            if hasattr(connection, "prepare_threshold"):  # psycopg's; a hook may have chosen rows that are no tuples
                 connection.prepare_threshold = None
+                connection.row_factory = sys.modules["psycopg.rows"].tuple_row
+            else:
+                connection.cursor_factory = None
 
     @property
     def is_lost(self) -> bool:
         """Whether the connection can't be used any more."""
         return bool(self._connection.closed)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the server is still there."""
+        with suppress(self.error):
+            return self.rows("SELECT 1") == [(1,)]
+        return False
 
     def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Result:
         """Run a statement; return all of its rows, which are few."""

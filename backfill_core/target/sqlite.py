@@ -74,13 +74,19 @@ class SqliteTarget:
     """A table in a SQLite file, and its side rows.
 
     connect: opens a connection to the file; it may be called more than once.
+    first: one that is open already.
     """
 
-    def __init__(self, dataset: Dataset, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        connect: Callable[[], sqlite3.Connection],
+        first: sqlite3.Connection | None = None,
+    ) -> None:
         self.dataset = dataset
         self.name = dataset.name
         self._connect = connect
-        self._idle: list[SqliteSession] = []
+        self._idle = [] if first is None else [SqliteSession(first, dataset.name)]
         names = parse_name(dataset.table.table)
         if dataset.table.schema or (len(names) > 1 and names[0] != "main"):
             raise UsageError(f"{self.name}: a SQLite file has no schemas; name the table alone")
@@ -184,7 +190,7 @@ class SqliteTarget:
 
     def sweep(self, tokens: Sequence[str]) -> None:
         """Drop what attempts that were settled or overtaken left staged."""
-        with self.session() as session:
+        with self.session() as session, session.in_words():
             for token in tokens:
                 name = staging_name(token)
                 if session.rows("SELECT 1 FROM main.sqlite_master WHERE name = :name", {"name": name}):
@@ -203,8 +209,7 @@ class SqliteTarget:
         """Give a connection that nobody else uses."""
         session = self._idle.pop() if self._idle else SqliteSession(self._connect(), self.name)
         try:
-            with session.in_words():
-                yield session
+            yield session
         finally:
             session.roll_back()
             self._idle.append(session)
@@ -431,7 +436,8 @@ class SqliteWrite:
             with self._session.writing(WAIT_SECONDS):
                 self._session.run(f"CREATE TABLE {self.staging} ({declared})")
         else:
-            self._session.run(f"CREATE TABLE {self.staging} ({declared})")
+            with self._session.in_words():
+                self._session.run(f"CREATE TABLE {self.staging} ({declared})")
         self._names = [column.name for column in columns if self._in_file]
 
     def fill(self, select: str) -> None:

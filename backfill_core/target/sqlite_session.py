@@ -43,6 +43,7 @@ class SqliteSession:
         with self.in_words():
             connection.commit()
             connection.isolation_level = None
+            connection.row_factory = None
             connection.execute(f"PRAGMA busy_timeout = {_NAP_MILLISECONDS}")
             connection.execute("PRAGMA synchronous = FULL")
             connection.create_aggregate("decimal_sum", 1, _DecimalSum)  # type: ignore[arg-type]

@@ -90,4 +90,5 @@ def check(orders: Guarded, target: SimulatedTarget) -> None:
         assert lines[-1] == row.token
         assert len(lines) == len(set(lines))
     assert (ledger.intents(name), ledger.claims(name)) == ([], [])
-    assert target.locks == target.staged == {}
+    assert not target.locks
+    assert not target.staged

@@ -11,7 +11,7 @@ from backfill_core.target import Expected
 from tests.target.conftest import DAY, NEXT, orders_on
 
 if TYPE_CHECKING:
-from tests.target.conftest import Bench
+    from tests.target.conftest import Bench
 
 DIGITS = "12345678901234567890123456789012345678"
 
@@ -159,3 +159,20 @@ def test_a_trigger_that_changes_rows_afterwards_is_in_the_figures(pg: Bench) -> 
 
     assert audited.partitions[DAY].measures["amount"] == "32"
     assert target.measure([DAY], digest=False)[DAY].measures["amount"] == "32"
+
+
+def test_rows_of_another_key_are_found_also_where_a_trigger_makes_up_for_their_number(pg: Bench) -> None:
+    pg.make()
+    pg.fill("source", (1, DAY, 10, ""), (2, NEXT, 20, ""))
+    pg.sql(
+        f"CREATE FUNCTION {pg.schema}.another() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" IF new.order_id = 1 THEN INSERT INTO {pg.name('orders')} VALUES (3, new.dt, 30, ''); END IF;"
+        " RETURN NULL; END $$"
+    )
+    pg.sql(f"CREATE TRIGGER more AFTER INSERT ON {{orders}} FOR EACH ROW EXECUTE FUNCTION {pg.schema}.another()")
+
+    with pg.written(pg.target(), DAY, select="TABLE {source}") as (_, audited):
+        pass
+
+    assert audited.strange == (1, NEXT)
+    assert audited.partitions[DAY].measures == {"orders": "2", "amount": "40"}

@@ -126,6 +126,7 @@ def test_local_times_that_dont_say_their_day_are_refused() -> None:
     ("said", "sentence"),
     [
         ({"digest": "often"}, "digest is 'often'"),
+        ({"digest_columns": []}, "of no columns"),
         ({"unique": "order_id"}, r"write \['order_id'\]"),
         ({"timezone": "Europe/Krakow"}, "no time zone"),
         ({"max_shrink": -1}, "max_shrink"),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import psycopg2
+import psycopg2.extras
 import pytest
 
+from backfill_core.dataset import Dataset, SqlTable
 from backfill_core.errors import (
     ChangedError,
     FencedError,
@@ -17,12 +21,15 @@ from backfill_core.errors import (
     HeldError,
     OutcomeUnknownError,
     TargetError,
+    UsageError,
 )
 from backfill_core.target import Expected, Fence, postgres
 from tests.servers import wait_until
 from tests.target.conftest import DAY, LEDGER, NEXT, Bench, expected, orders_on
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.servers import Postgres
 
 
@@ -196,6 +203,63 @@ def test_a_publication_that_is_not_heard_of_is_taken_back_by_the_server(
     assert pg.orders() == [(1, DAY, 1)]
 
 
+def test_a_connection_that_is_lost_before_the_commit_leaves_everything_as_it_was(pg: Bench) -> None:
+    pg.make()
+    pg.fill("orders", *orders_on(DAY, 1))
+    target = pg.target()
+
+    with pg.written(target, DAY) as (write, _):
+        pg.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE state = 'idle in transaction' AND pid IN (SELECT pid FROM pg_locks"
+            f" WHERE relation = '{pg.name('orders')}'::regclass)"
+        )
+        with pytest.raises(TargetError, match="connection") as refused:
+            write.publish({DAY: Expected(1, None)}, "t", LEDGER)
+
+    assert not isinstance(refused.value, OutcomeUnknownError)
+    assert target.look([DAY])[DAY].token is None
+    assert pg.orders() == [(1, DAY, 1)]
+
+
+def test_a_connection_that_was_lost_between_two_calls_is_made_anew(pg: Bench) -> None:
+    pg.make()
+    target = pg.target()
+    target.fence({DAY: Fence(1)}, LEDGER, 5)
+
+    pg.sql(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+        f" WHERE state = 'idle' AND query LIKE '%{pg.schema}%' AND pid <> pg_backend_pid()"
+    )
+
+    assert target.fence({DAY: Fence(2)}, LEDGER, 5)[DAY].fence == 2
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2", "sqlite3"])
+def test_a_hook_may_have_chosen_rows_that_are_no_tuples(driver: str, postgres: Postgres, tmp_path: Path) -> None:
+    schema = postgres.new_store().rpartition("=")[2]
+    postgres.sql(f"CREATE SCHEMA {schema}")
+
+    def connect() -> Any:
+        if driver == "psycopg":
+            return psycopg.connect(postgres.url, row_factory=psycopg.rows.dict_row)
+        if driver == "psycopg2":
+            return psycopg2.connect(postgres.url, cursor_factory=psycopg2.extras.RealDictCursor)
+        made = sqlite3.connect(tmp_path / "shop.db")
+        made.row_factory = sqlite3.Row
+        return made
+
+    bench = Bench(str(tmp_path / "shop.db"), connect, "" if driver == "sqlite3" else schema)
+    bench.make()
+    bench.fill("source", *orders_on(DAY, 10))
+    target = bench.target()
+
+    bench.publish(target, DAY)
+
+    assert target.measure([DAY], digest=False)[DAY].measures == {"orders": "1", "amount": "10"}
+    bench.close()
+
+
 class _Lost(psycopg.Cursor[Any]):
     """A cursor whose connection is lost as a commit is answered."""
 
@@ -278,3 +342,28 @@ def test_expectations_are_read_from_what_is_there(bench: Bench) -> None:
     token = bench.publish(target, DAY)
 
     assert expected(target, DAY) == {DAY: Expected(1, token, None)}
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("mysql://host/db", "no target for mysql"),
+        ("/no/such/file.db", "no SQLite file"),
+        ("postgresql://nobody:secret@127.0.0.1:1/none", "can't be reached"),
+    ],
+)
+def test_a_place_that_is_none_is_told_in_a_sentence_without_the_password(where: str, sentence: str) -> None:
+    dataset = Dataset("orders", SqlTable(where, "orders", day="dt"), measures={"n": "count(*)"})
+
+    with pytest.raises((TargetError, UsageError), match=sentence) as told:
+        dataset.target().look([DAY])
+
+    assert "secret" not in str(told.value)
+
+
+def test_a_table_is_found_by_its_url_or_path(bench: Bench) -> None:
+    bench.make()
+    target = bench.dataset().target()
+
+    assert target.fence({DAY: Fence(1)}, LEDGER, 5)[DAY].fence == 1
+    target.close()

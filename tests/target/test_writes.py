@@ -305,3 +305,16 @@ def test_what_is_still_written_to_a_staged_table_after_the_audit_stops_it_in_sql
             write.publish({DAY: Expected(1, None)}, "t", LEDGER)
 
     assert lite.orders() == []
+
+
+def test_an_error_of_the_callers_own_in_the_block_stays_as_it_is(bench: Bench) -> None:
+    bench.make()
+    target = bench.target()
+
+    with (
+        pytest.raises(Exception, match="nowhere_at_all") as raised,
+        target.writing([DAY], secrets.token_hex(16), staged=True),
+    ):
+        bench.sql("SELECT * FROM nowhere_at_all")
+
+    assert not isinstance(raised.value, TargetError)
