@@ -199,6 +199,18 @@ def _acts(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]
     return answer, _told(answer), code
 
 
+def _makes(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
+    """Do what the runner's `init` does, and make the table too in which Airflow's runs claim."""
+    answer, lines, code = _acts(given)
+    if code == 0:
+        try:
+            with open_store(Settings.from_env(os.environ).db) as store:
+                store.make_ledger()
+        except BackfillError as error:
+            return {"error": str(error), **answer}, [], error.exit_code
+    return answer, lines, code
+
+
 class Verb(NamedTuple):
     """A command: what it takes (a word in brackets may be left out), what it does, and one line of help.
 
@@ -230,7 +242,7 @@ VERBS = (
     Verb("late", "[START] [END]", _looks(late), "the sealed dates whose source has moved on since"),
     Verb("statement", "START END", _looks(statement), "what was published beside what is right by the corrections"),
     Verb("duplicates", "START END", _looks(duplicates), "the order_ids that occur more than once in the sources"),
-    Verb("init", "", _acts, "make the state store where it is missing"),
+    Verb("init", "", _makes, "make the state store where it is missing, and what Airflow's runs need in it"),
     Verb("run", "START END OWNER", _acts, "replace each partition of the range, or skip it and say why"),
     Verb("claim", "START END OWNER", _acts, "reserve the dates of the range that nobody else holds"),
     Verb("release", "START END OWNER", _acts, "free the owner's own dates"),

@@ -6,6 +6,7 @@
     ├── StoreError           1  the store can't be read or written
     ├── SourceError          1  the events can't be read
     │   └── PartitionError   1  one partition's file breaks the shape, or can't be read
+    ├── ClaimLostError       5  the claim that was to cover a write is gone
     ├── NotSealedError       6  a correction was asked for a date that was never sent
     └── Stopped              1  the caller asked it to stop (the runner answers a signal with 130)
 
@@ -50,6 +51,12 @@ class SourceError(BackfillError):
 
 class PartitionError(SourceError):
     """One partition can't be counted; the message starts with `file:` or `file:line:`."""
+
+
+class ClaimLostError(BackfillError):
+    """The claim that was to cover a write is gone; nothing was written."""
+
+    exit_code = 5
 
 
 class NotSealedError(BackfillError):
