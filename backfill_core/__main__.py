@@ -220,6 +220,19 @@ def _acts(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]
     return answer, _told(answer), code
 
 
+def _makes(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
+    """Do what the runner's `init` does, and make the ledger too: for datasets, and for the claims of Airflow's runs."""
+    from backfill_core.ledger.opening import open_ledger
+
+    answer, lines, code = _acts(given)
+    if code == 0:
+        try:
+            open_ledger(Settings.from_env(os.environ).db).close()
+        except BackfillError as error:
+            return {"error": str(error), **answer}, [], error.exit_code
+    return answer, lines, code
+
+
 OPTIONS = {
     "--json": ("", "the answer as JSON"),
     "--dataset": ("NAME", "work on this dataset, not on the runner's table"),
@@ -273,7 +286,7 @@ VERBS = (
     Verb("history", "[START] [END]", _only_for_datasets, "what happened to each date, when, by whom and why"),
     Verb("drift", "[START] [END]", _only_for_datasets, "what the table holds that was not published so: a scan"),
     Verb("check", "", _only_for_datasets, "what of the table can't be guarded, and what to do"),
-    Verb("init", "", _acts, "make the state store where it is missing"),
+    Verb("init", "", _makes, "make the state store where it is missing, and the ledger in it"),
     Verb(
         "run",
         "START END OWNER",

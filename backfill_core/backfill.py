@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from backfill_core.errors import BackfillError, NotSealedError, PartitionError, Stopped, StoreError, UsageError
-from backfill_core.guard import check_share, fits_64_bits, reason_to_skip
-from backfill_core.partition import DateRange, check_text
+from backfill_core.errors import (
+    BackfillError,
+    ClaimLostError,
+    NotSealedError,
+    PartitionError,
+    Stopped,
+    StoreError,
+    UsageError,
+)
+from backfill_core.guard import LOST, check_share, claim_lost, fits_64_bits, reason_to_skip
+from backfill_core.partition import EVER, DateRange, check_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +21,8 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from backfill_core import answers
+    from backfill_core.attempts import Taken
+    from backfill_core.claims import Caller, Claim
     from backfill_core.counting.ahead import Ahead
     from backfill_core.counting.facts import Tally
     from backfill_core.events import EventFolder
@@ -61,6 +71,7 @@ class Backfill:
         progress: Callable[[int, str], None] | None = None,
         allow_empty: bool = True,
         max_shrink: float = 1,
+        claim: str | None = None,
     ) -> answers.RunAnswer:
         """Count the source of each date again and put the result in the place of what `daily` holds.
 
@@ -73,6 +84,8 @@ class Backfill:
         progress: told the number of dates passed and the date that begins.
         allow_empty: if false, a partition that holds orders and would become one without is in `failed` and stays.
         max_shrink: likewise one that would lose more than this share of its orders, but not all of them.
+        claim: the id of an attempt's claim. That no other holds the date is then not enough: the transaction that
+            replaces demands that this claim still does; else the date is skipped as `claim_lost:` and who holds it now.
 
         Raises:
             SourceError: the events folder can't be read; nothing was done.
@@ -85,7 +98,7 @@ class Backfill:
         answer: answers.RunAnswer = {"owner": owner, "done": [], "skipped": [], "orders": 0, "amount": 0}
         try:
             with self._store.reading() as tables:
-                sealed, holders = tables.sealed(dates), tables.holders(dates)
+                sealed, holders = tables.sealed(dates), {} if claim else tables.holders(dates)
 
             def reason(dt: str) -> str | None:
                 return reason_to_skip(dt in sealed, holders.get(dt), owner)
@@ -98,7 +111,8 @@ class Backfill:
                     if stop is not None and stop():
                         break
                     try:
-                        outcome = reason(dt) or self._replace(dt, owner, counts, stop, (allow_empty, max_shrink))
+                        may_lose = (allow_empty, max_shrink)
+                        outcome = reason(dt) or self._replace(dt, owner, counts, stop, may_lose, claim)
                     except PartitionError as error:
                         answer.setdefault("failed", []).append([dt, str(error)])
                         continue
@@ -116,12 +130,19 @@ class Backfill:
         return answer
 
     def _replace(
-        self, dt: str, owner: str, counts: Ahead, stop: Callable[[], bool] | None, may_lose: tuple[bool, float]
+        self,
+        dt: str,
+        owner: str,
+        counts: Ahead,
+        stop: Callable[[], bool] | None,
+        may_lose: tuple[bool, float],
+        claim: str | None,
     ) -> Tally | str:
         """Replace one partition whole, the next of `counts`; return its tally, or the reason why not."""
 
         def write(tables: Tables, tally: Tally) -> Tally | str:
-            reason = reason_to_skip(*tables.guard(dt), owner)
+            sealed, holder = tables.guard(dt)
+            reason = reason_to_skip(sealed, holder, owner) if claim is None or sealed else _lost(tables, dt, claim)
             if reason is None:
                 if may_lose != (True, 1):
                     before, _ = tables.sum_of(DateRange.parse(dt, dt))
@@ -183,16 +204,26 @@ class Backfill:
             tables.seal(dates)
         return {"sealed": list(dates)}
 
-    def amend(self, day: date, reason: str, *, allow_empty: bool = True, max_shrink: float = 1) -> answers.AmendAnswer:
+    def amend(
+        self,
+        day: date,
+        reason: str,
+        *,
+        allow_empty: bool = True,
+        max_shrink: float = 1,
+        claim: str | None = None,
+    ) -> answers.AmendAnswer:
         """Count a sealed date's source again and record the result beside what `daily` holds, which stays.
 
         Every call adds a correction. Without a row in `daily` the values before are 0.
 
         allow_empty: if false, a date that is right with some orders is never corrected to none.
         max_shrink: nor to so few that more than this share of its orders would go.
+        claim: the id of an attempt's claim, which the transaction that records demands.
 
         Raises:
             NotSealedError: the date was never sealed.
+            ClaimLostError: the claim no longer holds the date; nothing is written.
             SourceError: there is no source, it can't be counted, or it lost too much; nothing is written.
         """
         check_text("reason", reason)
@@ -204,6 +235,8 @@ class Backfill:
         self._source.check()
 
         def write(tables: Tables, after: Tally) -> answers.AmendAnswer:
+            if claim is not None and (holder := tables.run_claims().lost(dt, claim)) is not None:
+                raise ClaimLostError(claim_lost(dt, holder))
             before = tables.sum_of(dates)
             if (allow_empty, max_shrink) != (True, 1):
                 right, _ = tables.last_corrections(dates).get(dt, (before, ""))
@@ -239,14 +272,52 @@ class Backfill:
             tables.set_rollup(totals)
         return {"mode": "derive", "order_total": totals[0], "amount_total": totals[1]}
 
+    # Claims of Airflow's runs
+
+    def take(self, dates: DateRange, caller: Caller, kind: str) -> Taken:
+        """Claim every date of the range for a run, or none of it, as a RESERVATION or for an ATTEMPT to write."""
+        from backfill_core.attempts import take
+
+        return take(self._store, dates, caller, kind)
+
+    def give_back(self, claim: str, dates: DateRange = EVER) -> list[str]:
+        """End the one claim of that id, in the range; return the dates that it still held."""
+        from backfill_core.attempts import give_back
+
+        return give_back(self._store, claim, dates)
+
+    def give_back_reserved(self, dates: DateRange, run: str, *, task: str | None = None, person: str = "") -> list[str]:
+        """End what a run reserved in the range, or one task of it; also a person's own reservation, where one is named.
+
+        Return the dates that were given back.
+        """
+        from backfill_core.attempts import give_back_reserved
+
+        return give_back_reserved(self._store, dates, run, task=task, person=person)
+
+    def denied(self, dates: DateRange, caller: Caller, kind: str) -> dict[str, str]:
+        """Return who would keep a run out now, by date; write nothing."""
+        from backfill_core.attempts import denied
+
+        return denied(self._store, dates, caller, kind)
+
+    def standing_claims(self) -> list[Claim]:
+        """Return every claim that holds a date; one by the runner has no id and no run."""
+        from backfill_core.attempts import standing
+
+        return standing(self._store)
+
     # Reading only
 
-    def plan(self, dates: DateRange, owner: str) -> answers.PlanAnswer:
-        """Tell what `run` would do now, partition by partition, and write nothing."""
+    def plan(self, dates: DateRange, owner: str, caller: Caller | None = None) -> answers.PlanAnswer:
+        """Tell what `run` would do now, partition by partition, and write nothing.
+
+        caller: whose claims count as its own by the rules of `backfill_core.claims`; None for the owner's alone.
+        """
         from backfill_core.review import plan
 
         check_text("owner", owner)
-        return plan(self._store, self._source, dates, owner)
+        return plan(self._store, self._source, dates, owner, caller)
 
     def status(self, dates: DateRange | None = None, *, compare: bool = False) -> answers.StatusAnswer:
         """Tell what the store holds of each date of the range, or of every date that it knows.
@@ -278,6 +349,11 @@ class Backfill:
         from backfill_core.review import statement
 
         return statement(self._store, dates)
+
+
+def _lost(tables: Tables, dt: str, claim: str) -> str | None:
+    holder = tables.run_claims().lost(dt, claim)
+    return None if holder is None else f"{LOST}{holder}"
 
 
 def _storable(orders: int, amount: int) -> Sum:

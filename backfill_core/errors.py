@@ -21,6 +21,7 @@
     │   ├── DriftError       1  the table was written past us
     │   ├── AuditError       1  rows of another key, of none, or repeats
     │   └── LimitError       1  empty, or smaller or larger by more than a limit
+    ├── ClaimLostError       5  the claim that was to cover a write is gone
     ├── NotSealedError       6  a correction was asked for a date that was never sent
     └── Stopped              1  the caller asked it to stop (the runner answers a signal with 130)
 
@@ -71,6 +72,12 @@ class SourceError(BackfillError):
 
 class PartitionError(SourceError):
     """One partition can't be counted; the message starts with `file:` or `file:line:`."""
+
+
+class ClaimLostError(BackfillError):
+    """The claim that was to cover a write is gone; nothing was written."""
+
+    exit_code = 5
 
 
 class NotSealedError(BackfillError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from backfill_core.errors import UsageError
 
+LOST = "claim_lost:"
+"""How the reason begins of a write whose claim is gone; who holds the date now follows, nothing for nobody."""
 MAX_SHRINK = 0.5
 """The share of its orders that a partition may lose unasked, where somebody looks after that: half of them."""
 
@@ -26,6 +28,14 @@ def check_share(share: float) -> float:
     if not 0 <= share <= 1:
         raise UsageError(f"max_shrink is {share}; it is a share of the orders, from 0 to 1")
     return share
+
+
+def claim_lost(dt: str, holder: str) -> str:
+    """Say that a write's claim is gone, and who holds the date now: an empty text for nobody."""
+    return (
+        f"{dt}: the claim of this try is gone; it was given back or taken over, or the reservation above it was given"
+        f" back. {holder or 'Nobody'} holds the date now; nothing was written"
+    )
 
 
 def fits_64_bits(number: int) -> bool:

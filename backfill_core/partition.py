@@ -71,6 +71,9 @@ class DateRange:
         return f"DateRange({self.first} to {self.last}, inclusive)"
 
 
+EVER = DateRange(date.min, date.max)
+
+
 def check_text(what: str, text: str) -> str:
     """Return the owner or reason as given, any text but an empty one.
 

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import date
 
+from backfill_core.claims import RESERVATION
 from backfill_core.errors import PartitionError
 from backfill_core.guard import reason_to_skip
-from backfill_core.partition import DateRange
+from backfill_core.partition import EVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from backfill_core import answers
+    from backfill_core.claims import Caller
     from backfill_core.counting.facts import Counted
     from backfill_core.events import EventFolder
+    from backfill_core.partition import DateRange
     from backfill_core.store import Store
     from backfill_core.store.tables import Sum, Tables
 
     Count = Counted | PartitionError | None
 
-EVER = DateRange(date.min, date.max)
 
-
-def plan(store: Store, source: EventFolder, dates: DateRange, owner: str) -> answers.PlanAnswer:
+def plan(
+    store: Store, source: EventFolder, dates: DateRange, owner: str, caller: Caller | None = None
+) -> answers.PlanAnswer:
     """Decide for each partition what `run` would, and compare; see `Backfill.plan`."""
     source.check()
     with store.reading() as tables:
-        sealed, holders, published = tables.sealed(dates), tables.holders(dates), _published(tables, dates)
+        sealed, published = tables.sealed(dates), _published(tables, dates)
+        holders = tables.holders(dates) if caller is None else tables.run_claims().denied(dates, caller, RESERVATION)
     skips = {dt: reason_to_skip(dt in sealed, holders.get(dt), owner) for dt in dates}
     counts = _counts(source, [dt for dt, skip in skips.items() if skip is None])
     partitions = [_planned(dt, skip, published.get(dt), counts.get(dt)) for dt, skip in skips.items()]

@@ -45,7 +45,6 @@ with DAG(
     claim = ClaimRangeOperator(task_id="claim", start="{{ params.start }}", end="{{ params.end }}")
     replace = ReplacePartitionOperator.partial(
         task_id="replace",
-        keep_claim=True,
         outlets=[Asset("backfill://daily")],
         map_index_template="{{ task.date }}",
     ).expand(date=plan.output.map(date_of))

@@ -31,7 +31,10 @@ with DAG(
 
     find = FindLateOperator(task_id="find")
     amend = AmendPartitionOperator.partial(
-        task_id="amend", reason="late events, found by {{ run_id }}", map_index_template="{{ task.date }}"
+        task_id="amend",
+        reason="late events, found by {{ run_id }}",
+        on_claimed="skip",  # it is found again tomorrow
+        map_index_template="{{ task.date }}",
     ).expand(date=find.output.map(date_of))
 
     find >> asked_to_amend() >> amend

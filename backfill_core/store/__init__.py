@@ -38,6 +38,13 @@ if TYPE_CHECKING:
                 StoreError: what was committed could not be made durable; also from a transaction in the block.
             """
 
+        def make_ledger(self) -> None:
+            """Make the ledger's table where it is missing: for the claims of Airflow's runs, which the runner has not.
+
+            Raises:
+                StoreError: the role may not make it; the sentence says what to do.
+            """
+
         def close(self) -> None:
             """Let the store go."""
 

@@ -72,6 +72,7 @@ _WRITE = SQL(
     " SELECT pg_advisory_xact_lock(hashtextextended({line}, 0))"
 )
 _TABLES = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = %s"
+_FIND_TABLE = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema() AND tablename = :table"
 
 
 def create(url: str) -> list[str]:
@@ -174,7 +175,7 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
         with _in_words(self._address):
             try:
                 self._begin(self._read)
-                yield Tables(self._execute)
+                yield Tables(self._execute, _FIND_TABLE)
             finally:
                 self._roll_back()
 
@@ -184,7 +185,7 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
         with _in_words(self._address):
             try:
                 self._take_turn(stop)
-                yield Tables(self._execute)
+                yield Tables(self._execute, _FIND_TABLE)
             except BaseException:
                 self._roll_back()
                 raise
@@ -193,6 +194,26 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
     def burst(self) -> AbstractContextManager[None]:
         """Let the transactions of a block become durable one by one, as they do anyway."""
         return nullcontext()
+
+    def make_ledger(self) -> None:
+        """Make the ledger's table where it is missing.
+
+        Raises:
+            StoreError: the role may not.
+        """
+        from backfill_core.ledger.sql import CREATE_CLAIMS
+
+        with self.writing() as tables:
+            if tables.has("ledger_claims"):
+                return
+            try:
+                self._connection.execute(CREATE_CLAIMS.encode())
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise StoreError(
+                    f"the state store {self._address.name} has no table ledger_claims, in which Airflow's runs claim,"
+                    f" and this role may not make it ({error.diag.message_primary}); let a role that may call"
+                    " `backfill init` once (docs/postgresql.md)"
+                ) from None
 
     def close(self) -> None:
         """Let the connection go."""

@@ -26,6 +26,7 @@ BUSY_SECONDS = 60
 """How long to wait for a lock that somebody else holds."""
 _NAP_SECONDS = 0.25  # of that at a time inside SQLite, where no signal is heard
 _LINE_NAP_SECONDS = 0.001  # between two looks at the line: a few turns long
+_FIND_TABLE = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = :table"
 SYNC_SECONDS = 0.1
 """In a burst: the commits of how long a power cut may take back."""
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")  # in a URI, unlike the rest
@@ -100,6 +101,13 @@ class SqliteStore:
     def burst(self) -> _Log:
         """Let the transactions of a block, each whole and seen at once, become durable together."""
         return self._log
+
+    def make_ledger(self) -> None:
+        """Make the ledger's table where it is missing."""
+        from backfill_core.ledger.sql import CREATE_CLAIMS
+
+        with self.writing():
+            self._connection.execute(CREATE_CLAIMS)
 
     def close(self) -> None:
         """Let the file go."""
@@ -207,7 +215,7 @@ class _Transaction:
 
     def __enter__(self) -> Tables:
         self._connection.execute(self._begin)
-        return Tables(self._connection.execute)
+        return Tables(self._connection.execute, _FIND_TABLE)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -234,7 +242,7 @@ class _Writing(_Transaction):
         try:
             self._connection.execute(self._begin, stop=self.stop)
             self._log.begin()
-            return Tables(self._connection.execute)
+            return Tables(self._connection.execute, _FIND_TABLE)
         except BaseException:
             self._line.leave()
             raise

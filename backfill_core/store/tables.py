@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from backfill_core.ledger.daily import RunClaims
     from backfill_core.partition import DateRange
 
     Execute = Callable[[str, Mapping[str, str | int]], Iterable[tuple[Any, ...]]]
@@ -24,10 +25,11 @@ class Tables:
     Ranges are inclusive. Sums are pairs (orders, amount).
     """
 
-    __slots__ = ("_execute",)
+    __slots__ = ("_execute", "_find_table")
 
-    def __init__(self, execute: Execute) -> None:
+    def __init__(self, execute: Execute, find_table: str) -> None:
         self._execute = execute
+        self._find_table = find_table
 
     # daily
 
@@ -72,6 +74,16 @@ class Tables:
     def release(self, dates: DateRange, owner: str) -> None:
         """Free the dates of the range that this owner holds."""
         self._execute(sql.DELETE_CLAIMS, _bounds(dates) | {"owner": owner})
+
+    def run_claims(self) -> RunClaims:
+        """Return the claims of Airflow's runs, for which `claims` has no room; the runner never asks for them."""
+        from backfill_core.ledger.daily import RunClaims
+
+        return RunClaims(self._execute, is_there=self.has("ledger_claims"))
+
+    def has(self, table: str) -> bool:
+        """Return whether there is a table of that name."""
+        return bool(list(self._execute(self._find_table, {"table": table})))
 
     # seals and corrections
 

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from backfill_airflow.claims import give_back, take, taking
+from backfill_airflow.claims import attempt, who_holds
 from backfill_airflow.compat import (
+    AirflowException,
     AirflowFailException,
     AirflowTaskTerminated,
     BaseOperator,
     is_asset,
-    run_states,
     stamp_partition,
 )
 from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
-from backfill_airflow.owner import Owner, owner_of, run_of
+from backfill_airflow.owner import caller_of, name_of
 from backfill_airflow.partition import dates_of
+from backfill_airflow.stale import RunStates
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_airflow.verdict import airflow_verdict, conclude, one_of
-from backfill_core.guard import MAX_SHRINK, check_share
+from backfill_core import DateRange
+from backfill_core.claims import ATTEMPT, RESERVATION
+from backfill_core.guard import LOST, MAX_SHRINK, check_share, claim_lost
+from backfill_core.partition import EVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from backfill_airflow.compat import Context
-    from backfill_core import Backfill, DateRange
+    from backfill_core import Backfill
     from backfill_core.answers import (
         AmendAnswer,
         LatePartition,
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
         RunAnswer,
         SealAnswer,
     )
+    from backfill_core.attempts import Taken
+    from backfill_core.claims import Caller, Claim
 
 ON_CLAIMED = ("retry", "skip", "fail", "defer")
 ON_SEALED = ("skip", "fail", "amend")
@@ -95,7 +101,7 @@ class WaitingOperator(BackfillOperator):
         """Do the operator's work."""
         raise NotImplementedError
 
-    def give_way(self, dates: DateRange, owner: Owner, denied: list[list[str]]) -> None:
+    def give_way(self, dates: DateRange, caller: Caller, kind: str, denied: Mapping[str, str]) -> NoReturn:
         """End the task as `on_claimed` says."""
         if self.on_claimed == "defer":
             self.defer(
@@ -103,25 +109,26 @@ class WaitingOperator(BackfillOperator):
                     conn_id=self.conn_id,
                     first=dates.first.isoformat(),
                     last=dates.last.isoformat(),
-                    owner=owner.name,
+                    caller=caller,
+                    kind=kind,
                     poll_interval=self.poll_interval,
                 ),
                 method_name="resume",
                 timeout=self.defer_timeout,
             )
-        held = ", ".join(f"{dt} claimed_by:{holder}" for dt, holder in denied)
-        conclude(self.on_claimed, f"{held}; nothing was written")
+        conclude(self.on_claimed, f"{who_holds(denied)}; nothing was written")
 
 
 class ReplacePartitionOperator(WaitingOperator):
     """Count one partition's source again and put the result in the place of what was published.
 
-    It claims the date for this run, replaces the partition whole, and frees the date in any case. Run it once or ten
-    times, by schedule, by hand or by a backfill: the result is the same.
+    It claims the date for this try, beneath what its run or its person has reserved; replaces the partition whole, if
+    that claim still holds in the transaction that does so; and gives its claim back in any case, and no other. Run it
+    once or ten times, by schedule, by hand or by a backfill: the result is the same.
 
     :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means: its partition key, else
         the local day of its data interval.
-    :param claim_as: (templated) in whose name; by default `owner` in the run's conf, else `dag_id/run_id`.
+    :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     :param on_sealed: `skip` leaves a sealed date alone, `fail` says so loudly, `amend` records a correction if the
         source has moved on.
     :param on_no_data: what to do where there is no source file: `skip`, `fail`, or `retry` for one that comes late.
@@ -129,7 +136,6 @@ class ReplacePartitionOperator(WaitingOperator):
         to that; `allow` writes it.
     :param max_shrink: the share of its orders that a partition may lose, from 0 to 1; it fails where more would go.
     :param amend_reason: (templated) the reason of a correction by `on_sealed="amend"`.
-    :param keep_claim: leave the claim to a `ReleaseRangeOperator` that frees a whole range at the end.
     """
 
     template_fields: Sequence[str] = ("date", "claim_as", "amend_reason")
@@ -144,7 +150,6 @@ class ReplacePartitionOperator(WaitingOperator):
         on_empty: str = "fail",
         max_shrink: float = MAX_SHRINK,
         amend_reason: str = "late events, found by {{ run_id }}",
-        keep_claim: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -155,7 +160,6 @@ class ReplacePartitionOperator(WaitingOperator):
         self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
         self.max_shrink = check_share(max_shrink)
         self.amend_reason = amend_reason
-        self.keep_claim = keep_claim
         self._stopped = False
 
     def execute(self, context: Context) -> RunAnswer:
@@ -165,31 +169,44 @@ class ReplacePartitionOperator(WaitingOperator):
     def act(self, context: Context) -> RunAnswer:
         """Claim, run, give back; then say what came of it."""
         with self.backfill() as backfill:
-            dates, owner = dates_of(context, self.date), owner_of(context, self.claim_as)
+            dates, caller = dates_of(context, self.date), caller_of(context, self.claim_as)
             before = backfill.status(dates)["partitions"][0]
-            with taking(backfill, dates, owner, keep=self.keep_claim):
-                receipt = backfill.run(
-                    dates,
-                    owner.name,
-                    allow_empty=self.on_empty == "allow",
-                    max_shrink=self.max_shrink,
-                    stop=lambda: self._stopped,
-                )
-            if receipt["done"]:
-                was = "as before" if (before["orders"], before["amount"]) == _sums(receipt) else _was(before)
-                self.log.info("%s: %s orders, amount %s; %s", *receipt["done"], *_sums(receipt), was)
-                self._announce(context, receipt)
-                return receipt
-            # What goes on to skip or fail returns nothing, but its receipt is the record of why.
-            context["ti"].xcom_push("return_value", dict(receipt))
-            return self._not_done(backfill, dates, owner, receipt)
+            with attempt(backfill, dates, caller) as taken:
+                receipt = self._run(backfill, dates, taken) if taken.claim else self._kept_out(before, caller, taken)
+                if receipt["done"]:
+                    was = "as before" if (before["orders"], before["amount"]) == _sums(receipt) else _was(before)
+                    self.log.info("%s: %s orders, amount %s; %s", *receipt["done"], *_sums(receipt), was)
+                    self._announce(context, receipt)
+                    return receipt
+                # What goes on to skip or fail returns nothing, but its receipt is the record of why.
+                context["ti"].xcom_push("return_value", dict(receipt))
+                return self._not_done(backfill, dates, caller, taken, receipt)
 
-    def _not_done(self, backfill: Backfill, dates: DateRange, owner: Owner, receipt: RunAnswer) -> RunAnswer:
+    def _run(self, backfill: Backfill, dates: DateRange, taken: Taken) -> RunAnswer:
+        [owner] = taken.owners.values()
+        return backfill.run(
+            dates,
+            owner,
+            claim=taken.claim,
+            allow_empty=self.on_empty == "allow",
+            max_shrink=self.max_shrink,
+            stop=lambda: self._stopped,
+        )
+
+    def _kept_out(self, before: PartitionStatus, caller: Caller, taken: Taken) -> RunAnswer:
+        """Return what a run says of a date that another holds: a seal goes before that, but where it is to amend."""
+        [(dt, holder)] = taken.denied.items()
+        reason = "sealed" if before["sealed"] and self.on_sealed != "amend" else f"claimed_by:{holder}"
+        return {"owner": name_of(caller), "done": [], "skipped": [[dt, reason]], "orders": 0, "amount": 0}
+
+    def _not_done(
+        self, backfill: Backfill, dates: DateRange, caller: Caller, taken: Taken, receipt: RunAnswer
+    ) -> RunAnswer:
         for _, fault in receipt.get("failed", []):
             raise AirflowFailException(fault)
         for dt, reason in receipt["skipped"]:
             if reason == "sealed" and self.on_sealed == "amend":
-                self._amend_if_late(backfill, dates)
+                self._amend_if_late(backfill, dates, taken.claim)
                 return receipt
             if reason == "sealed":
                 conclude(
@@ -197,16 +214,18 @@ class ReplacePartitionOperator(WaitingOperator):
                 )
             if reason == "no_data":
                 conclude(self.on_no_data, f"{dt} has no source file (no_data); what was published stays")
-            self.give_way(dates, owner, [[dt, reason.removeprefix("claimed_by:")]])
+            if reason.startswith(LOST):
+                raise AirflowException(claim_lost(dt, reason.removeprefix(LOST)))
+            self.give_way(dates, caller, ATTEMPT, taken.denied)
         raise AirflowTaskTerminated(f"stopped by Airflow; {dates.first} is as it was")
 
-    def _amend_if_late(self, backfill: Backfill, dates: DateRange) -> None:
+    def _amend_if_late(self, backfill: Backfill, dates: DateRange, claim: str | None) -> None:
         late = backfill.late(dates)
         for _, fault in late["failed"]:
             raise AirflowFailException(fault)
         if late["late"]:
             guard: dict[str, Any] = {"allow_empty": self.on_empty == "allow", "max_shrink": self.max_shrink}
-            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason, **guard))
+            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason, claim=claim, **guard))
         else:
             self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
 
@@ -228,7 +247,7 @@ class RangeOperator(BackfillOperator):
 
     :param start: (templated) the first day, YYYY-MM-DD. By default the one partition that the run means.
     :param end: (templated) the last day, inclusive. By default `start`.
-    :param claim_as: (templated) in whose name; by default `owner` in the run's conf, else `dag_id/run_id`.
+    :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     """
 
     template_fields: Sequence[str] = ("start", "end", "claim_as")
@@ -259,11 +278,11 @@ class PlanRangeOperator(RangeOperator):
     def execute(self, context: Context) -> list[PlannedPartition]:
         """Plan; see the class."""
         with self.backfill() as backfill:
-            dates, owner = dates_of(context, self.start, self.end), owner_of(context, self.claim_as)
-            plan = backfill.plan(dates, owner.name)
+            dates, caller = dates_of(context, self.start, self.end), caller_of(context, self.claim_as)
+            plan = backfill.plan(dates, name_of(caller), caller)
         counts = ", ".join(f"{plan[action]} {action}" for action in ("change", "unchanged", "skipped", "failed"))
         self.log.info("%s to %s, %s partitions: %s", plan["first"], plan["last"], plan["asked"], counts)
-        self.log.info("In the name of %s", owner.name)
+        self.log.info("In the name of %s", name_of(caller))
         if self.reason:
             self.log.info("Reason: %s", self.reason)
         for partition in plan["partitions"]:
@@ -274,8 +293,8 @@ class PlanRangeOperator(RangeOperator):
 class ClaimRangeOperator(WaitingOperator, RangeOperator):
     """Reserve a whole range or nothing: the setup of a backfill, or of anybody's own tasks.
 
-    Where somebody else holds a date it gives back what it took and does as `on_claimed` says. Its receipt has one key
-    more than the claim's answer: `to_release`, the dates that a `ReleaseRangeOperator` has to free for this run.
+    Where somebody else holds a date it takes nothing and does as `on_claimed` says. Its receipt has one key more than
+    the answer of `runner.py claim`: `claim`, the reservation's id, by which a `ReleaseRangeOperator` gives it back.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -283,22 +302,23 @@ class ClaimRangeOperator(WaitingOperator, RangeOperator):
         return self.act(context)
 
     def act(self, context: Context) -> dict[str, Any]:
-        """Claim the range, or give it all back."""
+        """Claim the range, or none of it."""
         with self.backfill() as backfill:
-            dates, owner = dates_of(context, self.start, self.end), owner_of(context, self.claim_as)
-            answer, to_release = take(backfill, dates, owner)
-            if answer["denied"]:
-                give_back(backfill, to_release, owner.name)
-                self.give_way(dates, owner, answer["denied"])
-        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, owner.name)
-        return {**answer, "to_release": to_release}
+            dates, caller = dates_of(context, self.start, self.end), caller_of(context, self.claim_as)
+            taken = backfill.take(dates, caller, RESERVATION)
+            if taken.claim is None:
+                self.give_way(dates, caller, RESERVATION, taken.denied)
+        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, name_of(caller))
+        return {"owner": name_of(caller), "claimed": list(taken.owners), "denied": [], "claim": taken.claim}
 
 
 class ReleaseRangeOperator(RangeOperator):
-    """Free a range: the teardown of a `ClaimRangeOperator`, or by name.
+    """Give back a reservation, the teardown of a `ClaimRangeOperator`; a date is free when no claim is left on it.
 
-    :param claim: (templated) the receipt of the claim, `claim.output`: frees what that task took for this run, and
-        leaves a person's own reservation alone.
+    :param claim: (templated) the receipt of the claim, `claim.output`: gives back that reservation and no other, or
+        what that task reserved where it left no receipt (it was marked as a success by hand).
+    :param claim_as: (templated) without `claim`: a person whose own reservation to end, beside what this run reserved
+        between `start` and `end`.
     """
 
     template_fields: Sequence[str] = (*RangeOperator.template_fields, "claim")
@@ -307,17 +327,22 @@ class ReleaseRangeOperator(RangeOperator):
         super().__init__(**kwargs)
         self.claim = claim
         self._by_name = claim is None
+        self._claiming_task = getattr(getattr(claim, "operator", None), "task_id", None)
 
     def execute(self, context: Context) -> ReleaseAnswer:
         """Free the dates; see the class."""
         with self.backfill() as backfill:
-            owner = owner_of(context, self.claim_as).name
+            caller = caller_of(context, self.claim_as)
             if self._by_name:
-                return backfill.release(dates_of(context, self.start, self.end), owner)
-            if self.claim is None:  # the claim left no receipt: it took nothing
-                return {"owner": owner, "released": []}
-            owner = self.claim["owner"]
-            return {"owner": owner, "released": give_back(backfill, self.claim["to_release"], owner)}
+                dates, person = dates_of(context, self.start, self.end), caller.person if self.claim_as else ""
+                released = backfill.give_back_reserved(dates, caller.run, person=person)
+            elif self.claim is not None:
+                released = backfill.give_back(self.claim["claim"])
+            elif self._claiming_task is not None:
+                released = backfill.give_back_reserved(EVER, caller.run, task=self._claiming_task)
+            else:
+                released = []
+            return {"owner": name_of(caller), "released": released}
 
 
 class SealRangeOperator(RangeOperator):
@@ -329,37 +354,50 @@ class SealRangeOperator(RangeOperator):
             return backfill.seal(dates_of(context, self.start, self.end))
 
 
-class AmendPartitionOperator(BackfillOperator):
+class AmendPartitionOperator(WaitingOperator):
     """Record a sealed partition's correction, before and after, beside what was published.
 
+    It claims the date for this try as `ReplacePartitionOperator` does, so that one correction is recorded by one run.
+
     :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means.
+    :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     :param reason: (templated) why; a correction without a reason is refused.
     :param on_empty: `fail` where the right value would become one without orders; `allow` records it.
     :param max_shrink: the share of its orders that a partition may lose, from 0 to 1; it fails where more would go.
     """
 
-    template_fields: Sequence[str] = ("date", "reason")
+    template_fields: Sequence[str] = ("date", "claim_as", "reason")
 
     def __init__(
         self,
         *,
         reason: str,
         date: str | None = None,
+        claim_as: str | None = None,
         on_empty: str = "fail",
         max_shrink: float = MAX_SHRINK,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.date = date
+        self.claim_as = claim_as
         self.reason = reason
         self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
         self.max_shrink = check_share(max_shrink)
 
     def execute(self, context: Context) -> AmendAnswer:
         """Correct; see the class."""
+        return self.act(context)
+
+    def act(self, context: Context) -> AmendAnswer:
+        """Claim, correct, give back."""
         with self.backfill() as backfill:
-            day, allow_empty = dates_of(context, self.date).first, self.on_empty == "allow"
-            return backfill.amend(day, self.reason, allow_empty=allow_empty, max_shrink=self.max_shrink)
+            dates, caller = dates_of(context, self.date), caller_of(context, self.claim_as)
+            with attempt(backfill, dates, caller) as taken:
+                if taken.claim is None:
+                    self.give_way(dates, caller, ATTEMPT, taken.denied)
+                guard: dict[str, Any] = {"allow_empty": self.on_empty == "allow", "max_shrink": self.max_shrink}
+                return backfill.amend(dates.first, self.reason, claim=taken.claim, **guard)
 
 
 class FindLateOperator(BackfillOperator):
@@ -401,27 +439,21 @@ class ReleaseStaleClaimsOperator(BackfillOperator):
     """
 
     def execute(self, context: Context) -> dict[str, list[list[str]]]:
-        """Return the [date, owner] pairs that were `released`, and those that were `kept`."""
-        released: list[list[str]] = []
-        kept: list[list[str]] = []
+        """Return [date, holder, why] of each claim that was `released`, and of each that was `kept`."""
+        receipt: dict[str, list[list[str]]] = {"released": [], "kept": []}
         with self.backfill() as backfill:
-            held: dict[str, list[str]] = {}
-            for partition in backfill.status()["partitions"]:
-                if holder := partition["claimed_by"]:
-                    held.setdefault(holder, []).append(partition["dt"])
-            for owner, dts in held.items():
-                freed = give_back(backfill, dts, owner) if self._is_stale(context, owner) else []
-                released += [[dt, owner] for dt in freed]
-                kept += [[dt, owner] for dt in dts if dt not in freed]
-        self.log.info("Released: %s. Kept: %s.", released or "none", kept or "none")
-        return {"released": released, "kept": kept}
+            states = RunStates(context["ti"])
+            for claim in backfill.standing_claims():
+                is_stale, why = states.verdict(claim)
+                if is_stale and not self._free(backfill, claim):
+                    continue  # it was given back meanwhile
+                receipt["released" if is_stale else "kept"].append([claim.key, claim.holder, why])
+                self.log.info("%s %s of %s: %s", "Released" if is_stale else "Kept", claim.key, claim.holder, why)
+        return receipt
 
-    def _is_stale(self, context: Context, owner: str) -> bool:
-        run = run_of(owner)
-        if run is None:
-            return False
-        known, alive = run_states(context["ti"], run.dag_id, run.run_id)
-        return not alive if known else run.certain
+    def _free(self, backfill: Backfill, claim: Claim) -> list[str]:
+        day = DateRange.parse(claim.key, claim.key)
+        return backfill.give_back(claim.id, day) if claim.id else backfill.give_back_reserved(day, claim.owner)
 
 
 def _sums(receipt: RunAnswer) -> tuple[int, int]:

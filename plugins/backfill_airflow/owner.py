@@ -1,56 +1,32 @@
-"""In whose name a run claims: its own, or that of a person who reserved the dates."""
+"""Who a task is to the claims: a try of a task of a run, which may come in a person's name."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from backfill_core import UsageError
+from backfill_core.claims import Caller
 
 if TYPE_CHECKING:
     from backfill_airflow.compat import Context
 
-AIRFLOWS_OWN = re.compile(
-    r"(scheduled|manual|backfill|dataset_triggered|asset_triggered|asset_materialization|operator_triggered)__"
-)
-"""How the run ids begin that Airflow makes itself."""
 
-
-class Owner(NamedTuple):
-    """An owner of claims. `personal` is true for a name that was given, false for the run's own."""
-
-    name: str
-    personal: bool
-
-
-class RunOwner(NamedTuple):
-    """The DAG run that an owner's name would be the name of. `certain` is true if nothing else looks like that."""
-
-    dag_id: str
-    run_id: str
-    certain: bool
-
-
-def owner_of(context: Context, given: str | None = None) -> Owner:
-    """Return the owner: the one given to the operator, else `owner` in the run's conf, else `dag_id/run_id`.
-
-    The run's own name stays the same over all its retries, so a retry claims again with success.
+def caller_of(context: Context, claim_as: str | None = None) -> Caller:
+    """Return who comes: this try of this task, in the name of `claim_as`, else of `owner` in the run's conf.
 
     Raises:
         UsageError: the conf names an owner that isn't text.
     """
     dag_run: Any = context["dag_run"]
-    own = f"{dag_run.dag_id}/{dag_run.run_id}"
-    name = given or (dag_run.conf or {}).get("owner") or ""
-    if not isinstance(name, str):
-        raise UsageError(f"the owner in the run's conf is not text: {name!r}")
-    name = name.strip() or own
-    return Owner(name, personal=name != own)
+    ti: Any = context["ti"]
+    run = f"{dag_run.dag_id}/{dag_run.run_id}"
+    person = claim_as or (dag_run.conf or {}).get("owner") or ""
+    if not isinstance(person, str):
+        raise UsageError(f"the owner in the run's conf is not text: {person!r}")
+    person = person.strip()
+    return Caller(run, ti.task_id, ti.map_index, ti.try_number, "" if person == run else person)
 
 
-def run_of(owner: str) -> RunOwner | None:
-    """Return the DAG run that the owner's name can be the name of; None for a name that can only be a person's."""
-    dag_id, slash, run_id = owner.partition("/")
-    if not (slash and dag_id and run_id):
-        return None
-    return RunOwner(dag_id, run_id, certain=AIRFLOWS_OWN.match(run_id) is not None)
+def name_of(caller: Caller) -> str:
+    """Return in whose name a run comes: the person's, else its own."""
+    return caller.person or caller.run

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from backfill_airflow.claims import held_by_others
+from backfill_airflow.claims import who_holds
 from backfill_airflow.compat import BaseSensorOperator, conf
 from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
-from backfill_airflow.owner import owner_of
+from backfill_airflow.owner import caller_of
 from backfill_airflow.partition import dates_of
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_airflow.verdict import airflow_verdict
+from backfill_core.claims import RESERVATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,8 @@ class PartitionFreeSensor(BaseSensorOperator):
                     conn_id=self.conn_id,
                     first=dates.first.isoformat(),
                     last=dates.last.isoformat(),
-                    owner=owner_of(context, self.claim_as).name,
+                    caller=caller_of(context, self.claim_as),
+                    kind=RESERVATION,
                     poll_interval=self.poke_interval,
                 ),
                 method_name="resume",
@@ -78,7 +80,7 @@ class PartitionFreeSensor(BaseSensorOperator):
         """Return whether the range is free."""
         with airflow_verdict(), BackfillHook(self.conn_id).backfill() as backfill:
             dates = dates_of(context, self.start, self.end)
-            held = held_by_others(backfill, dates, owner_of(context, self.claim_as).name)
-        for dt, holder in held:
-            self.log.info("%s claimed_by:%s", dt, holder)
-        return not held
+            denied = backfill.denied(dates, caller_of(context, self.claim_as), RESERVATION)
+        if denied:
+            self.log.info("%s", who_holds(denied))
+        return not denied

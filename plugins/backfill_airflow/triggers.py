@@ -5,38 +5,42 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from backfill_airflow.claims import held_by_others
 from backfill_airflow.compat import BaseTrigger, TriggerEvent
 from backfill_airflow.hook import BackfillHook, opened
 from backfill_core import BackfillError, DateRange
+from backfill_core.claims import Caller
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from backfill_core import Settings
 
 
 class PartitionFreeTrigger(BaseTrigger):
-    """Fires once nobody but this owner holds a date of the range.
+    """Fires once the rules of claims let the caller into every date of the range.
 
     :param conn_id: the connection of type `backfill`.
     :param first: the first day, YYYY-MM-DD.
     :param last: the last day, inclusive.
-    :param owner: whose claims do not count; None counts all.
+    :param caller: who wants in, a `Caller` or the list of its fields.
+    :param kind: for what: a `reservation` or an `attempt`.
     :param poll_interval: how often it looks, in seconds.
     """
 
-    def __init__(self, *, conn_id: str, first: str, last: str, owner: str | None, poll_interval: float) -> None:
+    def __init__(
+        self, *, conn_id: str, first: str, last: str, caller: Sequence[Any], kind: str, poll_interval: float
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
         self.first = first
         self.last = last
-        self.owner = owner
+        self.caller = list(caller)
+        self.kind = kind
         self.poll_interval = poll_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and its arguments, for another process."""
-        arguments = ("conn_id", "first", "last", "owner", "poll_interval")
+        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval")
         return "backfill_airflow.triggers.PartitionFreeTrigger", {name: getattr(self, name) for name in arguments}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -49,7 +53,7 @@ class PartitionFreeTrigger(BaseTrigger):
     def _is_free(self, settings: Settings) -> bool:
         try:
             with opened(settings) as backfill:
-                return not held_by_others(backfill, DateRange.parse(self.first, self.last), self.owner)
+                return not backfill.denied(DateRange.parse(self.first, self.last), Caller(*self.caller), self.kind)
         except BackfillError as error:
             self.log.warning("The claims can't be read now; looking again: %s", error)
             return False

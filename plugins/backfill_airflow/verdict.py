@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from backfill_airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from backfill_core import BackfillError, PartitionError, SourceError, StoreError
+from backfill_core.errors import ClaimLostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 def airflow_verdict() -> Iterator[None]:
     """Turn the core's errors into Airflow's.
 
-    A store or folder that can't be reached may be there again at the next try, so Airflow retries. All else (a bad
-    line, a bad date, no store, no seal) stays wrong until a person changes something, so it fails at once.
+    A store or folder that can't be reached may be there again at the next try, and a claim that was lost may be had
+    again, so Airflow retries. All else (a bad line, a bad date, no store, no seal) stays wrong until a person changes
+    something, so it fails at once.
     """
     try:
         yield
     except PartitionError as error:
         raise AirflowFailException(str(error)) from None
-    except (StoreError, SourceError) as error:
+    except (ClaimLostError, StoreError, SourceError) as error:
         raise AirflowException(str(error)) from None
     except BackfillError as error:
         raise AirflowFailException(str(error)) from None

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from backfill_airflow.claims import taking
+from backfill_airflow.claims import attempt
 from backfill_airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from backfill_airflow.hook import BackfillHook
-from backfill_airflow.owner import owner_of
+from backfill_airflow.owner import caller_of
 from backfill_airflow.verdict import airflow_verdict
 from backfill_core import Backfill, DateRange, EventFolder, Tally, create_store, open_store
 from backfill_core.counting.facts import Counted
@@ -110,15 +110,16 @@ def rebuild_day(day: str, **context: Any) -> dict[str, Any]:
     transaction that records the day's new sums, and only a day that it recorded is swapped in. A run may die between
     the two; so what the store recorded is first of all settled in the marts, even if the day was sealed meanwhile.
     """
-    dates, owner = DateRange.parse(day, day), owner_of(context)  # type: ignore[arg-type]
-    with _etl() as etl, _marts(etl) as backfill, taking(backfill, dates, owner):
+    dates, caller = DateRange.parse(day, day), caller_of(context)  # type: ignore[arg-type]
+    with _etl() as etl, _marts(etl) as backfill, attempt(backfill, dates, caller) as taken:
         [status] = backfill.status(dates)["partitions"]
-        if status["claimed_by"] == owner.name:
+        if taken.claim:
             etl.settle_day(dates.first, _recorded(status))
-        reason = reason_to_skip(status["sealed"], status["claimed_by"], owner.name)
+        owner = taken.owners.get(day, "")
+        reason = reason_to_skip(status["sealed"], taken.denied.get(day), owner)
         if reason is None:
             etl.stage_day(dates.first)
-            receipt = backfill.run(dates, owner.name)
+            receipt = backfill.run(dates, owner, claim=taken.claim)
             if receipt["done"]:
                 etl.swap_day(dates.first)
                 return dict(receipt)

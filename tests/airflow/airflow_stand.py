@@ -34,8 +34,12 @@ class Run:
 class TaskInstance:
     """What Airflow gives a task to talk through: it keeps XComs, and answers about runs from a table of states."""
 
-    def __init__(self, runs: dict[tuple[str, str], str]) -> None:
+    map_index = -1
+
+    def __init__(self, runs: dict[tuple[str, str], str], task_id: str, try_number: int) -> None:
         self.runs = runs
+        self.task_id = task_id
+        self.try_number = try_number
         self.xcoms: dict[str, Any] = {}
 
     def xcom_push(self, key: str, value: Any) -> None:
@@ -46,14 +50,16 @@ class TaskInstance:
         return len([state for state in found if states is None or state in states])
 
 
-def context_of(run: Run, runs: dict[tuple[str, str], str] | None = None) -> Any:
-    """Return the context of a task of this run."""
+def context_of(
+    run: Run, runs: dict[tuple[str, str], str] | None = None, *, task_id: str = "replace", try_number: int = 1
+) -> Any:
+    """Return the context of a try of a task of this run."""
     dag = SimpleNamespace(timetable=SimpleNamespace(timezone="UTC"), timezone="UTC")
     return {
         "dag_run": run,
         "dag": dag,
         "run_id": run.run_id,
-        "ti": TaskInstance(runs or {}),
+        "ti": TaskInstance(runs or {}, task_id, try_number),
         "outlet_events": defaultdict(lambda: SimpleNamespace(extra={})),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -89,8 +88,32 @@ def test_a_claim_of_a_run_that_has_ended_is_freed_and_a_persons_is_not(airflow: 
 
     said = airflow("tasks", "test", "release_stale_claims", "release", "2026-03-01")
 
-    assert f"Released: {json.dumps([[FIRST, ended]])}".replace('"', "'") in said
+    assert f"Released {FIRST} of {ended}: its run has ended" in said
+    assert f"Kept {LAST} of anna: a person reserved it" in said
     assert stand.holders() == {LAST: "anna"}
+
+
+def test_a_claim_that_a_killed_airflow_tasks_test_left_is_freed(
+    airflow: Airflow, environ: dict[str, str], stand: Stand, tmp_path: Path
+) -> None:
+    dt = "2026-03-04"
+    stand.write_big(dt, 3_000_000)
+    with (tmp_path / "test.log").open("wb") as log:
+        command = [str(COMMANDS / "airflow"), "tasks", "test", "daily_partitions", "replace", "2026-03-05"]
+        slow = {**environ, "BACKFILL_ENGINE": "python", "BACKFILL_WORKERS": "1"}
+        testing = subprocess.Popen(command, env=slow, stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait(testing, lambda: dt in stand.holders())
+    finally:
+        os.killpg(testing.pid, signal.SIGKILL)
+        testing.wait()
+    assert stand.holders()[dt].startswith("daily_partitions/__airflow_temporary_run_")
+
+    said = airflow("tasks", "test", "release_stale_claims", "release", "2026-03-01")
+
+    assert "replace: `airflow tasks test` made it, and Airflow never ends such a run" in said
+    assert dt not in stand.holders()
+    assert dt not in stand.published()
 
 
 def test_the_scheduler_replaces_yesterday_once_a_person_gives_it_back(

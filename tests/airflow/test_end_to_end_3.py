@@ -49,10 +49,16 @@ class World:
         return json.loads(called.stdout)
 
     def trigger(
-        self, dag_id: str, logical_date: str | None = None, conf: Any = None, partition_key: str | None = None
+        self,
+        dag_id: str,
+        logical_date: str | None = None,
+        conf: Any = None,
+        partition_key: str | None = None,
+        run_id: str | None = None,
     ) -> Run:
         """Start a run by hand."""
         body = {
+            **({"dag_run_id": run_id} if run_id else {}),
             "logical_date": logical_date and f"{logical_date}T00:00:00Z",
             "conf": conf or {},
             "partition_key": partition_key,
@@ -113,10 +119,44 @@ class World:
         try:
             signal_all(caught, signal.SIGSTOP)
             pid = run.task("replace")["pid"]
-            assert self.stand.holders().get(dt) == name, f"{name} was too fast to be caught"
+            holder = self.stand.holders().get(dt)
+            assert holder in (name, "anna"), f"{name} was too fast to be caught"
             yield pid
         finally:
             signal_all(caught, signal.SIGCONT)
+
+    @contextmanager
+    def frozen_with_its_supervisor(self, dt: str, *, beside: int = 0) -> Iterator[int]:
+        """Freeze a task while it counts the date, and what would end it; yield its process, and end all with the block.
+
+        beside: a process that is frozen at the same date already.
+        """
+        partition = self.stand.events / f"dt={dt}.jsonl"
+
+        def caught() -> list[int]:
+            return [pid for pid in processes_that_read(partition) if pid != beside]
+
+        [pid] = wait_for(f"somebody reads {partition}", caught)
+        both = [parent_of(pid), pid]
+        try:
+            signal_all(both, signal.SIGSTOP)
+            yield pid
+        finally:
+            signal_all(both, signal.SIGCONT)
+
+
+def wait_for(what: str, condition: Any, seconds: float = 180) -> Any:
+    """Return what the condition gives as soon as that is true."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.02)
+    return answer
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that started another."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def processes_that_read(path: Path) -> list[int]:
@@ -199,7 +239,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
         world = World(airflow, stand)
-        for dag_id in ("daily_partitions", "daily_partitions_partitioned", "backfill_range", "guarded", "waiting"):
+        for dag_id in (
+            "daily_partitions",
+            "daily_partitions_partitioned",
+            "backfill_range",
+            "guarded",
+            "nested",
+            "waiting",
+        ):
             airflow.wait(f"the DAG {dag_id} is known", partial(is_known, airflow, dag_id))
         yield world
     shutil.rmtree(stand.events)  # hundreds of megabytes; the logs stay
@@ -252,7 +299,9 @@ def test_a_run_by_hand_and_a_backfill_of_one_date_meet_and_one_writes(world: Wor
         [backfill] = world.backfill(dt, dt)
         backfill.task_reaches("replace", "up_for_retry")
 
-        assert backfill.receipt("replace")["skipped"] == [[dt, f"claimed_by:daily_partitions/{by_hand.run_id}"]]
+        assert backfill.receipt("replace")["skipped"] == [
+            [dt, f"claimed_by:daily_partitions/{by_hand.run_id}, replace"]
+        ]
         assert dt not in world.stand.published()
 
     assert by_hand.ends() == "success"
@@ -288,7 +337,10 @@ def test_a_killed_worker_leaves_a_whole_partition_and_a_claim_that_is_freed_only
 
     freeing = world.trigger("release_stale_claims")
     assert freeing.ends() == "success"
-    assert freeing.receipt("release") == {"released": [[dt, name]], "kept": [["2026-01-13", "anna"]]}
+    assert freeing.receipt("release") == {
+        "released": [[dt, f"{name}, replace", "its run has ended"]],
+        "kept": [["2026-01-13", "anna", "a person reserved it"]],
+    }
 
     [again] = world.backfill(dt, dt, reprocess="failed")
     assert again.ends() == "success"
@@ -415,6 +467,142 @@ def test_waiting_for_a_person_holds_no_worker_slot(world: World) -> None:
 
     assert run.ends() == "success"
     assert world.stand.published()[dt] == (1, 1)
+
+
+def test_a_first_try_that_was_frozen_wakes_up_beside_the_second_and_writes_nothing(world: World) -> None:
+    dt = "2025-11-01"
+    world.stand.write_big(dt, BIG)
+    run = world.trigger("daily_partitions_partitioned", partition_key=dt)
+    with world.frozen_with_its_supervisor(dt) as first:
+        world.insist("PATCH", f"{run.path}/taskInstances/replace", {"new_state": "failed"})
+        assert run.ends() == "failed"
+        again = {"dry_run": False, "dag_run_id": run.run_id, "task_ids": ["replace"], "include_downstream": True}
+        world.insist("POST", f"/dags/{run.dag_id}/clearTaskInstances", again)
+
+        with world.frozen_with_its_supervisor(dt, beside=first):
+            signal_all([first], signal.SIGCONT)
+            wait_for(
+                "the first try has counted",
+                lambda: first not in processes_that_read(world.stand.events / f"dt={dt}.jsonl"),
+            )
+            signal_all([parent_of(first)], signal.SIGCONT)
+            wait_for("the first try has ended", lambda: not Path(f"/proc/{first}").exists())
+
+            assert dt not in world.stand.published()
+            assert world.stand.holders()[dt] == f"{run.dag_id}/{run.run_id}"
+
+    assert run.ends() == "success"
+    assert world.stand.published()[dt] == (BIG, BIG)
+    assert dt not in world.stand.holders()
+
+
+def test_a_range_marked_failed_writes_nothing_after_it_was_given_back(world: World) -> None:
+    dt = "2025-11-10"
+    world.stand.write_big(dt, BIG)
+    run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "a test"})
+    run.task_reaches("replace", "running")  # the plan has counted it, too
+    with world.frozen_with_its_supervisor(dt) as replacing:
+        world.insist("PATCH", run.path, {"state": "failed"})
+        release = run.task_reaches("release", *ENDED)
+        published = world.stand.published()
+        assert release["state"] == "success"
+        assert run.receipt("release")["released"] == [dt]
+
+        signal_all([replacing], signal.SIGCONT)
+        wait_for("it has counted", lambda: replacing not in processes_that_read(world.stand.events / f"dt={dt}.jsonl"))
+        signal_all([parent_of(replacing)], signal.SIGCONT)
+        wait_for("it has ended", lambda: not Path(f"/proc/{replacing}").exists())
+
+    assert dt not in published
+    assert world.stand.published() == published
+    wait_for("the day is free", lambda: dt not in world.stand.holders())
+
+
+def test_two_runs_in_a_persons_name_enter_in_turn_and_no_conf_speaks_for_a_run(world: World) -> None:
+    dt = "2025-11-20"
+    world.stand.write_big(dt, BIG)
+    world.command("claim", dt, dt, "anna")
+    first = world.trigger("daily_partitions", logical_date="2025-11-21", conf={"owner": "anna"})
+    with world.caught_while_holding(first, dt):
+        [second] = world.backfill(dt, dt, conf={"owner": "anna"})
+        name = f"daily_partitions/{first.run_id}"
+        third = world.trigger("daily_partitions_partitioned", partition_key=dt, conf={"owner": name})
+        second.task_reaches("replace", "up_for_retry")
+        third.task_reaches("replace", "up_for_retry")
+
+        assert second.receipt("replace")["skipped"] == [[dt, f"claimed_by:anna, {name}, replace"]]
+        assert third.receipt("replace")["skipped"] == [[dt, "claimed_by:anna"]]
+        assert dt not in world.stand.published()
+
+    assert first.ends() == "success"
+    assert second.ends() == "success"
+    assert world.command("release", dt, dt, "anna")["released"] == [dt]
+    assert third.ends() == "success"
+    assert dt not in world.holders()
+
+
+def test_nested_claims_are_given_back_one_by_one(world: World) -> None:
+    dt = "2025-11-25"
+    world.stand.write(dt, {"a": 1})
+    run = world.trigger("nested", conf={"date": dt})
+
+    assert run.ends() == "success"
+    assert run.receipt("release_visits")["released"] == [dt]
+    assert run.receipt("own_work")[dt] == f"nested/{run.run_id}"
+    assert run.receipt("release_orders")["released"] == [dt]
+    assert world.stand.published()[dt] == (1, 1)
+    assert dt not in world.holders()
+
+
+def test_nothing_stays_claimed_after_only_what_failed_was_cleared(world: World) -> None:
+    good, bad = "2025-12-27", "2025-12-28"
+    world.stand.write(good, {"a": 1})
+    world.stand.write(bad, {"b": 2}).write_text("no order")
+    run = world.trigger("backfill_range", conf={"start": good, "end": bad, "owner": None, "reason": "a test"})
+    assert run.ends() == "failed"
+    assert not {good, bad} & world.holders().keys()
+    world.stand.write(bad, {"b": 2})
+
+    world.insist("POST", f"{run.path}/clear", {"dry_run": False, "only_failed": True})
+
+    assert run.ends() == "success"
+    assert world.stand.published()[bad] == (1, 2)
+    assert not {good, bad} & world.holders().keys()
+
+
+def test_nothing_stays_claimed_where_the_claim_was_marked_as_a_success_by_hand(world: World) -> None:
+    dt = "2025-12-29"
+    world.stand.write(dt, {"a": 1})
+    world.command("claim", dt, dt, "anna")
+    run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "a test"})
+    run.task_reaches("claim", "up_for_retry")
+
+    world.command("release", dt, dt, "anna")
+    world.insist("PATCH", f"{run.path}/taskInstances/claim", {"new_state": "success"})
+
+    assert run.ends() == "success"
+    assert world.stand.published()[dt] == (1, 1)
+    assert dt not in world.holders()
+
+
+def test_a_killed_run_with_an_id_of_its_own_is_freed_when_it_was_deleted(world: World) -> None:
+    dt = "2025-12-30"
+    world.stand.write_big(dt, BIG)
+    run = world.trigger("daily_partitions", logical_date="2025-12-31", run_id="nightly 7")
+    with world.caught_while_holding(run, dt) as pid:
+        os.kill(pid, signal.SIGKILL)
+    run.task_reaches("replace", "up_for_retry")
+    world.insist("PATCH", run.path, {"state": "failed"})
+    world.insist("DELETE", run.path)
+    holder = "daily_partitions/nightly 7"
+    assert world.holders()[dt] == holder
+
+    freeing = world.trigger("release_stale_claims")
+
+    assert freeing.ends() == "success"
+    assert [dt, f"{holder}, replace", "Airflow no longer knows its run"] in freeing.receipt("release")["released"]
+    assert f"Released {dt} of {holder}, replace: Airflow no longer knows its run" in freeing.log("release")
+    assert dt not in world.holders()
 
 
 def make_fourteen_days(events: Path) -> None:

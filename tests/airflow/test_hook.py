@@ -13,9 +13,12 @@ from backfill_airflow.plugin import BackfillPlugin, partition
 from backfill_airflow.provider import get_provider_info
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_core import DateRange, UsageError
+from backfill_core.claims import RESERVATION, Caller
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+ME = Caller("daily/manual__1", "sensor")
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, **fields: Any) -> None:
@@ -126,7 +129,12 @@ def test_the_trigger_fires_when_the_last_other_holder_is_gone(stand: Stand) -> N
 
     async def fires_after_release() -> Any:
         trigger = PartitionFreeTrigger(
-            conn_id="backfill_default", first="2024-05-01", last="2024-05-02", owner="me", poll_interval=0.01
+            conn_id="backfill_default",
+            first="2024-05-01",
+            last="2024-05-02",
+            caller=ME,
+            kind=RESERVATION,
+            poll_interval=0.01,
         )
         events = trigger.run()
         waiting = asyncio.ensure_future(anext(events))
@@ -134,7 +142,7 @@ def test_the_trigger_fires_when_the_last_other_holder_is_gone(stand: Stand) -> N
         assert not done
         with stand.backfill() as backfill:
             backfill.release(dates, "anna")
-            backfill.claim(dates, "me")
+            backfill.take(dates, ME._replace(task="claim"), RESERVATION)
         return await asyncio.wait_for(waiting, timeout=30)
 
     event = asyncio.run(fires_after_release())
@@ -143,9 +151,11 @@ def test_the_trigger_fires_when_the_last_other_holder_is_gone(stand: Stand) -> N
 
 
 def test_a_trigger_survives_its_serialisation(tmp_path: Path) -> None:
-    trigger = PartitionFreeTrigger(conn_id="c", first="2024-05-01", last="2024-05-02", owner=None, poll_interval=5)
+    trigger = PartitionFreeTrigger(
+        conn_id="c", first="2024-05-01", last="2024-05-02", caller=ME, kind=RESERVATION, poll_interval=5
+    )
 
-    name, arguments = trigger.serialize()
+    name, arguments = json.loads(json.dumps(trigger.serialize()))
 
     assert name == "backfill_airflow.triggers.PartitionFreeTrigger"
     assert PartitionFreeTrigger(**arguments).serialize() == (name, arguments)

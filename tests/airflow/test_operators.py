@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_stand import Run, Stand, context_of
 from backfill_airflow.compat import (
+    DAG,
     AirflowException,
     AirflowFailException,
     AirflowSkipException,
@@ -24,6 +26,7 @@ from backfill_airflow.operators import (
     SealRangeOperator,
 )
 from backfill_core import DateRange
+from backfill_core.claims import ATTEMPT, RESERVATION, Caller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +119,7 @@ def test_a_claimed_date_is_left_alone_and_its_holder_is_named(
     assert stand.holders() == {DAY: "anna"}
 
 
-def test_a_retry_passes_its_own_claim_that_a_killed_try_left(stand: Stand) -> None:
+def test_a_run_passes_what_the_runner_was_told_in_its_name(stand: Stand) -> None:
     stand.write(DAY, {"a": 1})
     claim(stand, days(DAY), OWN)
 
@@ -168,12 +171,138 @@ def test_a_claim_is_given_back_when_the_run_fails(stand: Stand) -> None:
     assert stand.holders() == {}
 
 
-def test_a_kept_claim_stays_for_the_teardown(stand: Stand) -> None:
+def test_a_later_try_takes_over_from_one_that_was_frozen_or_killed(stand: Stand) -> None:
     stand.write(DAY, {"a": 1})
+    with stand.backfill() as backfill:
+        frozen = backfill.take(days(DAY), Caller(OWN, "replace"), ATTEMPT)
 
-    replace(keep_claim=True)
+        replace(context_of(RUN, try_number=2))
+
+        assert backfill.run(days(DAY), OWN, claim=frozen.claim)["skipped"] == [[DAY, "claim_lost:"]]
+    assert stand.holders() == {}
+
+
+def test_an_earlier_try_that_comes_late_is_told_of_the_later_one(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    with stand.backfill() as backfill:
+        backfill.take(days(DAY), Caller(OWN, "replace", try_number=2), ATTEMPT)
+
+    with pytest.raises(AirflowException, match=f"claimed_by:{re.escape(OWN)}, replace; nothing was written"):
+        replace(context_of(RUN, try_number=1))
+
+    assert stand.published() == {}
+    assert stand.holders() == {DAY: OWN}
+
+
+@pytest.mark.parametrize("now_held_by", [None, "ben"])
+def test_a_claim_that_goes_while_the_source_is_counted_fails_the_task_and_says_who_has_it(
+    stand: Stand, now_held_by: str | None
+) -> None:
+    stand.write(DAY, {"a": 1})
+    task = LosingOperator(task_id="replace")
+    task.stand, task.now_held_by = stand, now_held_by
+
+    with pytest.raises(AirflowException, match=f"{now_held_by or 'Nobody'} holds the date now; nothing was written"):
+        task.execute(context_of(RUN))
+
+    assert stand.published() == {}
+    assert stand.holders() == ({DAY: now_held_by} if now_held_by else {})
+
+
+class LosingOperator(ReplacePartitionOperator):
+    """One whose claim somebody takes away by hand while it counts."""
+
+    stand: Any = None
+    now_held_by: str | None = None
+    asked = False
+
+    @property
+    def _stopped(self) -> bool:
+        if self.stand and not self.asked:
+            self.asked = True
+            with self.stand.backfill() as backfill:
+                backfill.release(days(DAY), OWN)
+                if self.now_held_by:
+                    backfill.claim(days(DAY), self.now_held_by)
+        return False
+
+    @_stopped.setter
+    def _stopped(self, _: bool) -> None: ...
+
+
+def test_two_runs_in_a_persons_name_are_inside_one_after_the_other(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+    hers = Run(run_id="manual__2", conf={"owner": "anna"})
+    with stand.backfill() as backfill:
+        first = backfill.take(days(DAY), Caller(OWN, "replace", person="anna"), ATTEMPT)
+
+        with pytest.raises(AirflowException, match=f"claimed_by:anna, {re.escape(OWN)}, replace; nothing was written"):
+            replace(context_of(hers))
+        backfill.give_back(first.claim or "")
+
+    assert replace(context_of(hers))["done"] == [DAY]
+    assert stand.holders() == {DAY: "anna"}
+
+
+def test_two_runs_in_a_persons_name_who_reserved_nothing_keep_each_other_out(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    with stand.backfill() as backfill:
+        backfill.take(days(DAY), Caller(OWN, "replace", person="anna"), ATTEMPT)
+
+    with pytest.raises(AirflowException, match=f"claimed_by:{re.escape(OWN)}, replace; nothing was written"):
+        replace(context_of(Run(run_id="manual__2", conf={"owner": "anna"})))
+
+    assert stand.published() == {}
+
+
+def test_a_conf_that_names_another_run_does_not_let_in(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    ClaimRangeOperator(task_id="claim").execute(context_of(RUN, task_id="claim"))
+
+    with pytest.raises(AirflowException, match=f"claimed_by:{re.escape(OWN)}; nothing was written"):
+        replace(context_of(Run(run_id="manual__2", conf={"owner": OWN})))
+
+    assert stand.published() == {}
+
+
+def test_a_replacement_in_a_reserved_range_leaves_the_range_to_what_follows(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    receipt = ClaimRangeOperator(task_id="claim").execute(context_of(RUN, task_id="claim"))
+
+    replace()
 
     assert stand.holders() == {DAY: OWN}
+    with pytest.raises(AirflowException, match="claimed_by"):
+        replace(context_of(Run(run_id="manual__2")))
+    ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN, task_id="release"))
+    assert stand.holders() == {}
+
+
+def test_of_two_guarded_tables_in_one_dag_each_release_gives_back_its_own(stand: Stand) -> None:
+    orders, visits = (
+        ClaimRangeOperator(task_id=task).execute(context_of(RUN, task_id=task)) for task in ("orders", "visits")
+    )
+
+    first = ReleaseRangeOperator(task_id="release", claim=orders).execute(context_of(RUN))
+    between = stand.holders()
+    ReleaseRangeOperator(task_id="release_too", claim=visits).execute(context_of(RUN))
+
+    assert first["released"] == [DAY]
+    assert between == {DAY: OWN}
+    assert stand.holders() == {}
+
+
+def test_after_its_reservation_was_given_back_a_try_writes_nothing(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    receipt = ClaimRangeOperator(task_id="claim").execute(context_of(RUN, task_id="claim"))
+    with stand.backfill() as backfill:
+        working = backfill.take(days(DAY), Caller(OWN, "replace"), ATTEMPT)
+
+        ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN, task_id="release"))
+
+        assert backfill.run(days(DAY), OWN, claim=working.claim)["skipped"] == [[DAY, "claim_lost:"]]
+    assert stand.published() == {}
 
 
 def test_a_sealed_date_is_skipped_with_its_reason(stand: Stand) -> None:
@@ -307,6 +436,14 @@ def test_the_store_may_be_in_postgresql(postgres: Any, tmp_path: Path, monkeypat
     assert stand.holders() == {DAY: "anna"}
     assert stand.totals() == (2, 3)
 
+    with stand.backfill() as backfill:
+        backfill.release(days(DAY), "anna")
+    receipt = ClaimRangeOperator(task_id="claim").execute(context_of(RUN, task_id="claim"))
+    replace()
+    assert stand.holders() == {DAY: OWN}
+    ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN))
+    assert stand.holders() == {}
+
 
 # Ranges
 
@@ -335,7 +472,12 @@ def test_a_range_that_ends_before_it_starts_fails_and_writes_nothing(stand: Stan
 def test_a_range_is_claimed_and_released_by_what_the_claim_took(stand: Stand) -> None:
     receipt = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-03").execute(context_of(RUN))
 
-    assert receipt["claimed"] == receipt["to_release"] == [DAY, "2024-05-02", "2024-05-03"]
+    assert {**receipt, "claim": "its id"} == {
+        "owner": OWN,
+        "claimed": [DAY, "2024-05-02", "2024-05-03"],
+        "denied": [],
+        "claim": "its id",
+    }
     assert set(stand.holders().values()) == {OWN}
 
     released = ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN))
@@ -358,30 +500,42 @@ def test_the_teardown_leaves_a_persons_reservation_alone(stand: Stand) -> None:
     context = context_of(Run(conf={"owner": "anna"}))
 
     receipt = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-04").execute(context)
+    while_held = stand.holders()
     ReleaseRangeOperator(task_id="release", claim=receipt).execute(context)
 
-    assert receipt["to_release"] == ["2024-05-03", "2024-05-04"]
+    assert while_held == {DAY: "anna", "2024-05-02": "anna", "2024-05-03": OWN, "2024-05-04": OWN}
     assert stand.holders() == {DAY: "anna", "2024-05-02": "anna"}
 
 
-def test_a_teardown_without_a_receipt_frees_nothing(stand: Stand) -> None:
-    claim(stand, days(DAY), OWN)
-    release = ReleaseRangeOperator(task_id="release", claim={"owner": OWN, "to_release": [DAY]})
-    release.claim = None  # as Airflow renders the XCom of a task that pushed none
+def test_a_teardown_whose_claim_left_no_receipt_frees_what_that_task_took(stand: Stand) -> None:
+    with DAG("daily", schedule=None):
+        claiming = ClaimRangeOperator(task_id="claim")
+        release = ReleaseRangeOperator(task_id="release", claim=claiming.output)
+    for task_id in ("claim", "claim_too"):
+        ClaimRangeOperator(task_id=task_id).execute(context_of(RUN, task_id=task_id))
+    release.claim = None  # as Airflow renders the XCom of a task that was marked as a success
 
-    assert release.execute(context_of(RUN)) == {"owner": OWN, "released": []}
+    receipts = [release.execute(context_of(RUN)) for _ in range(2)]
+
+    assert receipts == [{"owner": OWN, "released": [DAY]}, {"owner": OWN, "released": []}]
     assert stand.holders() == {DAY: OWN}
 
 
-def test_a_release_by_name_frees_only_that_name(stand: Stand) -> None:
-    claim(stand, days(DAY), "B")
+def test_a_release_by_name_frees_what_this_run_or_that_person_reserved(stand: Stand) -> None:
+    other, third = Run(run_id="manual__2"), "2024-05-03"
+    claim(stand, days("2024-05-02"), "anna")
+    ClaimRangeOperator(task_id="claim", start=DAY).execute(context_of(RUN, task_id="claim"))
+    ClaimRangeOperator(task_id="claim", start=third).execute(context_of(other, task_id="claim"))
 
-    receipts = [
-        ReleaseRangeOperator(task_id="release", start=DAY, claim_as=name).execute(context_of(RUN))
-        for name in ("A", "B", "B")
-    ]
+    def released(run: Run, **options: Any) -> list[str]:
+        release = ReleaseRangeOperator(task_id="release", start=DAY, end=third, **options)
+        return list(release.execute(context_of(run))["released"])
 
-    assert [receipt["released"] for receipt in receipts] == [[], [DAY], []]
+    assert released(Run(run_id="manual__3", conf={"owner": "anna"})) == []
+    assert released(Run(run_id="manual__3"), claim_as=OWN) == []
+    assert released(other) == [third]
+    assert released(RUN, claim_as="ben") == [DAY]
+    assert released(RUN, claim_as="anna") == ["2024-05-02"]
 
 
 def test_the_rollup_is_derived_from_all_that_is_published(stand: Stand) -> None:
@@ -444,6 +598,25 @@ def test_a_partition_that_would_lose_most_of_its_orders_stays(stand: Stand) -> N
     assert replace(max_shrink=1)["orders"] == 1
 
 
+def test_a_sealed_date_that_another_holds_gets_no_correction(stand: Stand) -> None:
+    stand.write(DAY, {"x": 100})
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    claim(stand, days(DAY), "anna")
+
+    with pytest.raises(AirflowException, match="2024-05-01 claimed_by:anna; nothing was written"):
+        AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(context_of(RUN))
+    with pytest.raises(AirflowSkipException, match="2024-05-01 claimed_by:anna; nothing was written"):
+        replace(on_sealed="amend", on_claimed="skip")
+    with pytest.raises(AirflowSkipException, match="2024-05-01 is sealed"):
+        replace()
+    hers = context_of(Run(conf={"owner": "anna"}))
+    AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(hers)
+
+    with stand.backfill() as backfill:
+        assert backfill.statement(days(DAY))["partitions"][0]["corrections"] == 1
+    assert stand.holders() == {DAY: "anna"}
+
+
 @pytest.mark.parametrize(("reason", "complaint"), [("", "reason is empty"), ("late", "not sealed")])
 def test_a_correction_without_a_reason_or_a_seal_fails_for_good(stand: Stand, reason: str, complaint: str) -> None:
     stand.write(DAY, {"x": 100})
@@ -468,28 +641,80 @@ def test_what_came_late_is_found_until_it_is_corrected(stand: Stand) -> None:
 # Stale claims
 
 
+GONE, ENDED, ALIVE = "Airflow no longer knows its run", "its run has ended", "its run is queued or running"
+
+
+@pytest.mark.parametrize("run_id", ["scheduled__2024-05-02T00:00:00+00:00", "nightly 7/8", "x"])
 @pytest.mark.parametrize(
-    ("owner", "state", "freed"),
+    ("state", "freed", "why"),
     [
-        (OWN, "failed", True),
-        (OWN, "success", True),
-        (OWN, None, True),
-        (OWN, "running", False),
-        (OWN, "queued", False),
-        ("daily/nightly-7", "failed", True),
-        ("daily/nightly-7", None, False),
-        ("anna", None, False),
-        ("sales/anna", None, False),
+        ("failed", True, ENDED),
+        ("success", True, ENDED),
+        (None, True, GONE),
+        ("running", False, ALIVE),
+        ("queued", False, ALIVE),
     ],
 )
-def test_only_a_claim_whose_run_has_ended_or_is_gone_is_freed(
-    stand: Stand, owner: str, state: str | None, freed: bool
+@pytest.mark.parametrize("kind", [RESERVATION, ATTEMPT])
+def test_a_claim_whose_run_has_ended_or_is_gone_is_freed_whatever_its_id_looks_like(
+    stand: Stand, run_id: str, kind: str, state: str | None, freed: bool, why: str
 ) -> None:
-    claim(stand, days(DAY), owner)
-    dag_id, _, run_id = owner.partition("/")
-    runs = {(dag_id, run_id): state} if state else {}
+    owner = f"daily/{run_id}"
+    with stand.backfill() as backfill:
+        backfill.take(days(DAY, "2024-05-02"), Caller(owner, "replace"), kind)
+    runs = {("daily", run_id): state} if state else {}
 
     receipt = ReleaseStaleClaimsOperator(task_id="release").execute(context_of(RUN, runs))
 
+    holder = owner if kind == RESERVATION else f"{owner}, replace"
+    told = [[DAY, holder, why], ["2024-05-02", holder, why]]
+    assert receipt == {"released": told if freed else [], "kept": [] if freed else told}
+    assert stand.holders() == ({} if freed else {DAY: owner, "2024-05-02": owner})
+
+
+@pytest.mark.parametrize(
+    ("owner", "state", "freed", "why"),
+    [
+        ("anna", None, False, "a person reserved it"),
+        ("sales/anna", None, False, "a person reserved it"),
+        (OWN, None, False, "a person reserved it"),
+        (OWN, "failed", True, ENDED),
+        (OWN, "running", False, ALIVE),
+    ],
+)
+def test_a_claim_by_the_runner_stays_but_for_one_in_the_name_of_a_run_that_ended(
+    stand: Stand, owner: str, state: str | None, freed: bool, why: str
+) -> None:
+    claim(stand, days(DAY), owner)
+    runs = {("daily", RUN.run_id): state} if state else {}
+
+    receipt = ReleaseStaleClaimsOperator(task_id="release").execute(context_of(RUN, runs))
+
+    assert receipt["released" if freed else "kept"] == [[DAY, owner, why]]
     assert stand.holders() == ({} if freed else {DAY: owner})
-    assert receipt["released" if freed else "kept"] == [[DAY, owner]]
+
+
+def test_a_killed_run_within_a_persons_reservation_is_freed_and_the_reservation_stays(stand: Stand) -> None:
+    claim(stand, days(DAY), "anna")
+    with stand.backfill() as backfill:
+        backfill.take(days(DAY), Caller(OWN, "replace", person="anna"), ATTEMPT)
+
+    receipt = ReleaseStaleClaimsOperator(task_id="release").execute(context_of(RUN))
+
+    assert receipt == {
+        "released": [[DAY, f"anna, {OWN}, replace", GONE]],
+        "kept": [[DAY, "anna", "a person reserved it"]],
+    }
+    assert stand.holders() == {DAY: "anna"}
+
+
+def test_what_airflow_tasks_test_claimed_is_freed_though_its_run_never_ends(stand: Stand) -> None:
+    run_id = "__airflow_temporary_run_2026-03-01T00:00:00+00:00__"
+    with stand.backfill() as backfill:
+        backfill.take(days(DAY), Caller(f"daily/{run_id}", "replace", try_number=0), ATTEMPT)
+
+    receipt = ReleaseStaleClaimsOperator(task_id="release").execute(context_of(RUN, {("daily", run_id): "running"}))
+
+    [[dt, _, why]] = receipt["released"]
+    assert (dt, why) == (DAY, "`airflow tasks test` made it, and Airflow never ends such a run")
+    assert stand.holders() == {}

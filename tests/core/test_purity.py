@@ -36,7 +36,9 @@ def test_a_command_that_touches_one_row_loads_nothing_heavy(tmp_path: Path) -> N
     assert "backfill_core.backfill" in modules
     assert not modules & {
         "argparse",
+        "backfill_core.claims",
         "backfill_core.events",
+        "backfill_core.ledger",
         "dataclasses",
         "inspect",
         "multiprocessing",

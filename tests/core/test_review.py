@@ -12,6 +12,7 @@ import pytest
 
 from backfill_core import Backfill, DateRange
 from backfill_core.contract import COMMANDS
+from backfill_core.store import open_store
 from tests.core.sources import order
 
 if TYPE_CHECKING:
@@ -347,6 +348,18 @@ def test_the_command_has_the_runners_commands_with_the_same_answers_and_codes(sh
         assert json.loads(ours.stdout) == json.loads(runners.stdout.replace(str(twin.folder), str(shell.folder)))
         assert ("Traceback" in ours.stderr, bool(ours.stderr)) == (False, bool(runners.stderr))
     assert {name for name, *_ in calls} == COMMANDS.keys() - {"rollup-add"}
+
+
+def test_the_commands_init_makes_the_table_in_which_runs_claim_and_the_runners_does_not(
+    shell: Shell, tmp_path: Path
+) -> None:
+    made = []
+    for command in (("runner.py",), ("-m", "backfill_core"), ("-m", "backfill_core")):
+        assert shell("init", command=command).returncode == 0
+        with open_store(str(tmp_path / "state.db")) as store, store.reading() as tables:
+            made.append(tables.has("ledger_claims"))
+
+    assert made == [False, True, True]
 
 
 def test_an_order_is_shown_in_lines(backfill: Backfill, shell: Shell) -> None:

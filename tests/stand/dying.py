@@ -33,4 +33,5 @@ Warehouse.swap_day = swap_until  # type: ignore[method-assign,assignment]
 if MOMENT == "record":
     Backfill.run = die  # type: ignore[method-assign]
 run = SimpleNamespace(dag_id="etl_pipeline", run_id="manual__killed", conf={})
-stand.rebuild_day(DAY, dag_run=run, run_id=run.run_id)
+ti = SimpleNamespace(task_id="rebuild_day", map_index=0, try_number=1)
+stand.rebuild_day(DAY, dag_run=run, run_id=run.run_id, ti=ti)

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_native import Airflow, Processes
 from backfill_core import Backfill, DateRange, EventFolder, open_store
+from backfill_core.claims import ATTEMPT, Caller
 from tests.stand.composed import Composed
 from tests.stand.loops import counts, covered, everywhere, moved, runner, store_of, succeeded
 
@@ -49,7 +50,9 @@ def test_at_noon_a_model_day_touches_two_dates_and_a_sealed_or_claimed_one_is_le
     ).receipt("backfill")
     # What a killed worker left behind holds nobody up.
     assert "claims" in runner(stand, "init")["tables"]
-    runner(stand, "claim", "2024-02-28", "2024-02-28", "etl_pipeline/manual__2024-01-01T00:00:00+00:00")
+    with open_store(store_of(stand.environ)) as store:
+        killed = Caller("etl_pipeline/manual__2024-01-01T00:00:00+00:00", "rebuild_day")
+        Backfill(store).take(DateRange.parse("2024-02-28", "2024-02-28"), killed, ATTEMPT)
     succeeded(stand.load())
     before = counts(stand)
     assert {day for _, day in before} == {"2024-02-28", "2024-02-29"}

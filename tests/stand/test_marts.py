@@ -69,7 +69,8 @@ def arrive(etl: Etl, records: dict[str, list[Record]]) -> None:
 
 def rebuild(run_id: str = "manual__2") -> dict[str, Any]:
     run = SimpleNamespace(dag_id="etl_pipeline", run_id=run_id, conf={})
-    return dict(stand.rebuild_day(DAY, dag_run=run, run_id=run_id))
+    ti = SimpleNamespace(task_id="rebuild_day", map_index=0, try_number=1)
+    return dict(stand.rebuild_day(DAY, dag_run=run, run_id=run_id, ti=ti))
 
 
 def rebuild_and_die(moment: str) -> None:

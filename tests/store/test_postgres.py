@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_core import BackfillError, NoStoreError, StoreError, UsageError, create_store, open_store
+from backfill_core import Backfill, BackfillError, NoStoreError, StoreError, UsageError, create_store, open_store
+from backfill_core.claims import ATTEMPT, RESERVATION, Caller
 from backfill_core.store import name_of, postgres
 from tests.servers import DATABASE, OwnPostgres, PgBouncer, Postgres, free_port
 from tests.store.crowd import act_at_random, correct_a_day, run_a_day, start_sources, together
@@ -404,6 +405,28 @@ def test_a_reader_can_plan_and_look(postgres_world: World, postgres: Postgres) -
     assert (plan["change"], plan["skipped"]) == (1, 1)
     assert len(status["partitions"]) == 2
     assert (late["late"], statement["partitions"]) == ([], [])
+
+
+def test_the_role_of_airflows_tasks_claims_and_writes_and_makes_no_table(
+    postgres_world: World, postgres: Postgres
+) -> None:
+    postgres_world.put(day(0), 1)
+    with open_store(postgres_world.db) as store:
+        store.make_ledger()
+    role = World(_granted(postgres, postgres_world, "backfill_airflow"), postgres_world.folder)
+    caller = Caller("daily/manual__1", "replace")
+
+    with role.backfill() as backfill:
+        reserved = backfill.take(days(2), caller._replace(task="claim"), RESERVATION)
+        taken = backfill.take(days(1), caller, ATTEMPT)
+        answer = backfill.run(days(1), "daily/manual__1", claim=taken.claim)
+        backfill.give_back(reserved.claim or "")
+
+    assert answer["done"] == [day(0)]
+    with open_store(postgres_world.db) as store:
+        assert [claim.ended for claim in Backfill(store).standing_claims()] == [True]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        postgres.sql(f"CREATE TABLE {role.db.rpartition('=')[2]}.more (n INTEGER)", role.db.split("?schema=")[0])
 
 
 def test_nobody_but_the_owner_changes_a_correction(postgres_world: World, postgres: Postgres) -> None:
