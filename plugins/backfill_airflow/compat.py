@@ -63,6 +63,7 @@ __all__ = [
     "TriggerEvent",
     "conf",
     "get_async_connection",
+    "has_intervals",
     "is_asset",
     "run_states",
     "stamp_partition",
@@ -79,8 +80,20 @@ def __getattr__(name: str) -> Any:
 
 def timetable_zone(dag: Any) -> Any:
     """Return the time zone in which the DAG's timetable counts days: a name or a pendulum zone."""
-    timetable = dag.timetable
+    timetable = _by_the_clock(dag)
     return getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None) or dag.timezone
+
+
+def has_intervals(dag: Any) -> bool:
+    """Return whether the runs of the DAG's schedule have data intervals, from one time of the schedule to the next."""
+    return type(_by_the_clock(dag)).__name__.endswith("DataIntervalTimetable")
+
+
+def _by_the_clock(dag: Any) -> Any:
+    """Return the timetable that knows of times: the one within AssetOrTimeSchedule, the first of several crons."""
+    timetable = getattr(dag.timetable, "timetable", dag.timetable)
+    several = getattr(timetable, "timetables", None) or getattr(timetable, "_timetables", None)
+    return several[0] if several else timetable
 
 
 def run_states(ti: Any, dag_id: str, run_id: str) -> tuple[bool, bool]:

@@ -41,6 +41,7 @@ ON_CLAIMED = ("retry", "skip", "fail", "defer")
 ON_SEALED = ("skip", "fail", "amend")
 ON_NO_DATA = ("skip", "fail", "retry")
 ON_EMPTY = ("fail", "allow")
+EVENT_KEYS = ("run", "date")
 
 
 class BackfillOperator(BaseOperator):
@@ -50,6 +51,7 @@ class BackfillOperator(BaseOperator):
     """
 
     ui_color = "#e8f0e4"
+    event_key = "run"
 
     def __init__(self, *, conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -60,6 +62,22 @@ class BackfillOperator(BaseOperator):
         """Open the store for as long as the block lasts; errors of the core leave it as Airflow's."""
         with airflow_verdict(), BackfillHook(self.conn_id).backfill() as backfill:
             yield backfill
+
+    def announce(self, context: Context, dt: str, orders: int, amount: int, **extra: str) -> None:
+        """Say in the asset event of each outlet what is right of the date now."""
+        for outlet in filter(is_asset, self.outlets):
+            event: Any = context["outlet_events"][outlet]
+            event.extra = {"dt": dt, "orders": orders, "amount": amount, **extra}
+            if self.event_key == "date":
+                stamp_partition(event, dt)
+
+    def announce_correction(self, context: Context, answer: AmendAnswer) -> None:
+        """Say what is right by the correction, and why."""
+        self.announce(context, answer["dt"], answer["orders_after"], answer["amount_after"], reason=answer["reason"])
+
+    def announce_nothing(self) -> None:
+        """Send no asset event, though the task succeeds: Airflow sends one for each outlet that it finds there."""
+        self.outlets = []
 
 
 class WaitingOperator(BackfillOperator):
@@ -127,6 +145,9 @@ class ReplacePartitionOperator(WaitingOperator):
     :param on_empty: `fail` where a partition that holds orders would become one without; `allow` writes it.
     :param amend_reason: (templated) the reason of a correction by `on_sealed="amend"`.
     :param keep_claim: leave the claim to a `ReleaseRangeOperator` that frees a whole range at the end.
+    :param event_key: which partition key an asset event has. `run`: the run's own; where the run has none, neither has
+        the event, and the DAGs that are scheduled by the plain asset run. `date`: the partition; only DAGs with a
+        `PartitionedAssetTimetable` run then (Airflow 3.3; Airflow 2.11 has no keys).
     """
 
     template_fields: Sequence[str] = ("date", "claim_as", "amend_reason")
@@ -141,6 +162,7 @@ class ReplacePartitionOperator(WaitingOperator):
         on_empty: str = "fail",
         amend_reason: str = "late events, found by {{ run_id }}",
         keep_claim: bool = False,
+        event_key: str = "run",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -151,6 +173,7 @@ class ReplacePartitionOperator(WaitingOperator):
         self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
         self.amend_reason = amend_reason
         self.keep_claim = keep_claim
+        self.event_key = one_of("event_key", event_key, EVENT_KEYS)
         self._stopped = False
 
     def execute(self, context: Context) -> RunAnswer:
@@ -169,18 +192,20 @@ class ReplacePartitionOperator(WaitingOperator):
             if receipt["done"]:
                 was = "as before" if (before["orders"], before["amount"]) == _sums(receipt) else _was(before)
                 self.log.info("%s: %s orders, amount %s; %s", *receipt["done"], *_sums(receipt), was)
-                self._announce(context, receipt)
+                self.announce(context, receipt["done"][0], *_sums(receipt))
                 return receipt
             # What goes on to skip or fail returns nothing, but its receipt is the record of why.
             context["ti"].xcom_push("return_value", dict(receipt))
-            return self._not_done(backfill, dates, owner, receipt)
+            return self._not_done(context, backfill, dates, owner, receipt)
 
-    def _not_done(self, backfill: Backfill, dates: DateRange, owner: Owner, receipt: RunAnswer) -> RunAnswer:
+    def _not_done(
+        self, context: Context, backfill: Backfill, dates: DateRange, owner: Owner, receipt: RunAnswer
+    ) -> RunAnswer:
         for _, fault in receipt.get("failed", []):
             raise AirflowFailException(fault)
         for dt, reason in receipt["skipped"]:
             if reason == "sealed" and self.on_sealed == "amend":
-                self._amend_if_late(backfill, dates)
+                self._amend_if_late(context, backfill, dates)
                 return receipt
             if reason == "sealed":
                 conclude(
@@ -191,22 +216,17 @@ class ReplacePartitionOperator(WaitingOperator):
             self.give_way(dates, owner, [[dt, reason.removeprefix("claimed_by:")]])
         raise AirflowTaskTerminated(f"stopped by Airflow; {dates.first} is as it was")
 
-    def _amend_if_late(self, backfill: Backfill, dates: DateRange) -> None:
+    def _amend_if_late(self, context: Context, backfill: Backfill, dates: DateRange) -> None:
         late = backfill.late(dates)
         for _, fault in late["failed"]:
             raise AirflowFailException(fault)
-        if late["late"]:
-            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason))
-        else:
+        if not late["late"]:
             self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
-
-    def _announce(self, context: Context, receipt: RunAnswer) -> None:
-        """Put what was written into the asset event of each outlet."""
-        [dt], (orders, amount) = receipt["done"], _sums(receipt)
-        for outlet in filter(is_asset, self.outlets):
-            event: Any = context["outlet_events"][outlet]
-            event.extra = {"dt": dt, "orders": orders, "amount": amount}
-            stamp_partition(event, dt)
+            self.announce_nothing()
+            return
+        answer = backfill.amend(dates.first, self.amend_reason)
+        self.log.info("Corrected: %s", answer)
+        self.announce_correction(context, answer)
 
     def on_kill(self) -> None:
         """Ask the run to stop: it does so between two pieces of the file, and the claim is given back."""
@@ -336,7 +356,9 @@ class AmendPartitionOperator(BackfillOperator):
     def execute(self, context: Context) -> AmendAnswer:
         """Correct; see the class."""
         with self.backfill() as backfill:
-            return backfill.amend(dates_of(context, self.date).first, self.reason)
+            answer = backfill.amend(dates_of(context, self.date).first, self.reason)
+        self.announce_correction(context, answer)
+        return answer
 
 
 class FindLateOperator(BackfillOperator):

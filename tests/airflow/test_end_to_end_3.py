@@ -70,6 +70,16 @@ class World:
         [run] = self.airflow.wait(f"a run of {dag_id} for {dt}", found)
         return Run(self, dag_id, run["dag_run_id"])
 
+    def run_heard(self, dag_id: str, partition_key: str | None = None) -> Run:
+        """Return the run that an asset event started, as soon as there is one: the only one of its key."""
+
+        def found() -> Any:
+            runs = self.insist("GET", f"/dags/{dag_id}/dagRuns")["dag_runs"]
+            return [run for run in runs if run["partition_key"] == partition_key]
+
+        [run] = self.airflow.wait(f"a run of {dag_id} for {partition_key or 'an event'}", found)
+        return Run(self, dag_id, run["dag_run_id"])
+
     def backfill(self, first: str, last: str, conf: Any = None, reprocess: str = "none") -> list[Run]:
         """Start Airflow's own backfill of daily_partitions, as `airflow backfill create` does; return its runs."""
         body = {
@@ -199,7 +209,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
         world = World(airflow, stand)
-        for dag_id in ("daily_partitions", "daily_partitions_partitioned", "backfill_range", "guarded", "waiting"):
+        for dag_id in (
+            "daily_partitions",
+            "daily_partitions_partitioned",
+            "backfill_range",
+            "guarded",
+            "waiting",
+            "hears_its_dates",
+        ):
             airflow.wait(f"the DAG {dag_id} is known", partial(is_known, airflow, dag_id))
         yield world
     shutil.rmtree(stand.events)  # hundreds of megabytes; the logs stay
@@ -389,6 +406,24 @@ def test_a_run_of_a_partition_key_replaces_it_and_tells_the_assets(world: World)
     [event] = run.asset_events()
     assert event["extra"] == {"dt": dt, "orders": 2, "amount": 3}
     assert event["partition_key"] == dt
+    assert world.run_heard("hears_keyed_runs", dt).ends() == "success"
+
+
+def test_what_was_written_starts_the_dags_behind_it_and_what_was_not_starts_none(world: World) -> None:
+    dt = "2025-12-22"
+    world.stand.write(dt, {"a": 1, "b": 2})
+    first = world.trigger("producer", conf={"date": dt})
+
+    assert first.ends() == "success"
+    heard, keyed = world.run_heard("hears_the_asset"), world.run_heard("hears_its_dates", dt)
+    assert (heard.ends(), keyed.ends()) == ("success", "success")
+    assert heard.receipt("hear") == keyed.receipt("hear") == [{"dt": dt, "orders": 2, "amount": 3}]
+
+    again = world.trigger("producer", conf={"date": dt})  # sealed meanwhile, and its source has not moved on
+
+    assert again.ends() == "success"
+    assert (again.task("replace")["state"], again.task("keyed")["state"]) == ("success", "skipped")
+    assert again.asset_events() == []
 
 
 def test_somebody_elses_task_is_guarded_and_its_failure_frees_the_range(world: World) -> None:

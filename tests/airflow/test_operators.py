@@ -96,6 +96,37 @@ def test_each_outlet_gets_an_event_with_its_partition(stand: Stand) -> None:
     assert context["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 3}
 
 
+@pytest.mark.parametrize(("event_key", "keys"), [("run", []), ("date", [DAY])])
+def test_an_event_has_a_key_of_its_own_only_where_that_is_asked_for(
+    stand: Stand, event_key: str, keys: list[str]
+) -> None:
+    stand.write(DAY, {"a": 1})
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+    stamped: list[str] = []
+    context["outlet_events"][asset].add_partitions = stamped.append
+
+    replace(context, outlets=[asset], event_key=event_key)
+
+    assert stamped == keys
+
+
+def test_a_correction_is_announced_and_no_correction_is_not(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, {"a": 1, "b": 2})
+    asset, first, second = Asset("backfill://daily"), context_of(RUN), context_of(RUN)
+    task = ReplacePartitionOperator(task_id="replace", outlets=[asset], on_sealed="amend", amend_reason="late")
+
+    task.execute(first)
+    announced = list(task.outlets)
+    task.execute(second)
+
+    assert announced == [asset]
+    assert first["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 3, "reason": "late"}
+    assert (task.outlets, dict(second["outlet_events"])) == ([], {})
+
+
 @pytest.mark.parametrize(
     ("on_claimed", "verdict"),
     [("retry", AirflowException), ("skip", AirflowSkipException), ("fail", AirflowFailException)],
@@ -286,7 +317,7 @@ def test_a_folder_that_is_not_there_is_tried_again(stand: Stand) -> None:
     assert not isinstance(raised.value, AirflowFailException)
 
 
-@pytest.mark.parametrize("option", ["on_claimed", "on_sealed", "on_no_data", "on_empty"])
+@pytest.mark.parametrize("option", ["on_claimed", "on_sealed", "on_no_data", "on_empty", "event_key"])
 def test_an_option_that_means_nothing_is_refused_when_the_dag_is_parsed(option: str) -> None:
     with pytest.raises(ValueError, match=rf"{option} is 'wait'; it is one of "):
         replace(**{option: "wait"})
@@ -404,9 +435,12 @@ def test_a_correction_stands_beside_what_was_published(stand: Stand) -> None:
     SealRangeOperator(task_id="seal").execute(context_of(RUN))
     stand.write(DAY, {"x": 100, "w": 7})
 
-    receipt = AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(context_of(RUN))
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+
+    receipt = AmendPartitionOperator(task_id="amend", date=DAY, reason="late", outlets=[asset]).execute(context)
 
     assert (receipt["amount_before"], receipt["amount_after"], receipt["reason"]) == (100, 107, "late")
+    assert context["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 107, "reason": "late"}
     assert stand.published() == {DAY: (1, 100)}
 
 
