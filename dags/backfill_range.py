@@ -13,6 +13,7 @@ from backfill_airflow.operators import (
     ReleaseRangeOperator,
     ReplacePartitionOperator,
     RollupOperator,
+    RunOutcomeOperator,
 )
 
 
@@ -52,4 +53,7 @@ with DAG(
     rollup = RollupOperator(task_id="rollup", trigger_rule="none_failed")
     release = ReleaseRangeOperator(task_id="release", claim=claim.output)
 
+    outcome = RunOutcomeOperator(task_id="outcome")
+
     plan >> claim >> replace >> rollup >> release.as_teardown(setups=claim)
+    release >> outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 from airflow.providers.common.compat.sdk import (
     DAG,
@@ -62,6 +65,7 @@ __all__ = [
     "Param",
     "TriggerEvent",
     "conf",
+    "failed_before",
     "get_async_connection",
     "has_intervals",
     "is_asset",
@@ -69,6 +73,7 @@ __all__ = [
     "stamp_partition",
     "task",
     "timetable_zone",
+    "triggerer_is_there",
 ]
 
 
@@ -110,6 +115,46 @@ def run_states(ti: Any, dag_id: str, run_id: str) -> tuple[bool, bool]:
 
     runs = DagRun.find(dag_id=dag_id, run_id=run_id)
     return bool(runs), any(run.state in ("queued", "running") for run in runs)
+
+
+def failed_before(context: Any, task: Any) -> list[str]:
+    """Return which tasks before this one have failed in its run, or never came to their turn because of that.
+
+    A mapped task is there once. Asked as in `run_states`.
+    """
+    ti, run, states = context["ti"], context["dag_run"], ["failed", "upstream_failed"]
+    before = sorted(task.get_flat_relative_ids(upstream=True))
+    if hasattr(ti, "get_ti_count"):
+
+        def count(task_id: str) -> int:
+            return int(ti.get_ti_count(dag_id=run.dag_id, task_ids=[task_id], run_ids=[run.run_id], states=states))
+
+        return [task_id for task_id in before if count(task_id)]
+
+    found = {instance.task_id for instance in run.get_task_instances(state=states)}
+    return [task_id for task_id in before if task_id in found]
+
+
+def triggerer_is_there() -> bool:
+    """Return whether a triggerer runs: without one a deferred task would never come back.
+
+    Airflow 3 is asked by its API's public health check, 2.11 in its metadata database.
+    """
+    if find_spec("airflow.sdk") is None:
+        from airflow.jobs.job import most_recent_job
+
+        job = most_recent_job("TriggererJob")
+        return job is not None and job.is_alive()
+
+    from airflow.sdk.configuration import conf
+
+    base = conf.get("api", "base_url", fallback="") or "http://localhost:8080"
+    server = conf.get("core", "execution_api_server_url", fallback="") or f"{base.rstrip('/')}/execution/"
+    try:
+        with urlopen(f"{server.rstrip('/').removesuffix('/execution')}/api/v2/monitor/health", timeout=10) as answer:
+            return bool(json.load(answer)["triggerer"]["status"] == "healthy")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def is_asset(outlet: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,17 @@ from backfill_airflow.compat import (
     AirflowFailException,
     AirflowTaskTerminated,
     BaseOperator,
+    failed_before,
     is_asset,
     run_states,
     stamp_partition,
+    triggerer_is_there,
 )
 from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
 from backfill_airflow.owner import Owner, owner_of, run_of
 from backfill_airflow.partition import dates_of
 from backfill_airflow.triggers import PartitionFreeTrigger
-from backfill_airflow.verdict import airflow_verdict, conclude, one_of
+from backfill_airflow.verdict import airflow_verdict, conclude, one_line, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,11 +40,14 @@ if TYPE_CHECKING:
         SealAnswer,
     )
 
-ON_CLAIMED = ("retry", "skip", "fail", "defer")
+ON_CLAIMED = ("defer", "retry", "skip", "fail")
 ON_SEALED = ("skip", "fail", "amend")
 ON_NO_DATA = ("skip", "fail", "retry")
 ON_EMPTY = ("fail", "allow")
 EVENT_KEYS = ("run", "date")
+
+TRIGGERER_GRACE = timedelta(minutes=10)
+"""How much later than a task's own deadline Airflow takes its trigger for dead."""
 
 
 class BackfillOperator(BaseOperator):
@@ -83,17 +89,17 @@ class BackfillOperator(BaseOperator):
 class WaitingOperator(BackfillOperator):
     """What an operator does that meets another's claim: it neither waits nor overwrites.
 
-    :param on_claimed: what to do where somebody else holds a date. `retry` fails, so that Airflow calls again by the
-        task's `retries`, and then calls a person; `skip`; `fail` at once for good; `defer` gives the worker slot back
-        and comes again as soon as the dates are free.
+    :param on_claimed: what to do where somebody else holds a date. `defer` gives the worker slot back and comes again
+        as soon as the dates are free; where no triggerer runs it does as `retry`. `retry` fails, so that Airflow calls
+        again by the task's `retries`, and then calls a person; `skip`; `fail` at once for good.
     :param poll_interval: how often a deferred task looks, in seconds.
-    :param defer_timeout: after how long a deferred task gives up and fails.
+    :param defer_timeout: for how long a task waits in all, however often it is deferred; then it fails for good.
     """
 
     def __init__(
         self,
         *,
-        on_claimed: str = "retry",
+        on_claimed: str = "defer",
         poll_interval: float = 30,
         defer_timeout: timedelta = timedelta(days=1),
         **kwargs: Any,
@@ -102,10 +108,15 @@ class WaitingOperator(BackfillOperator):
         self.on_claimed = one_of("on_claimed", on_claimed, ON_CLAIMED)
         self.poll_interval = poll_interval
         self.defer_timeout = defer_timeout
+        self._deadline: float | None = None
 
-    def resume(self, context: Context, event: Any) -> Any:
-        """Go on after a deferral: do all of it again, as the dates may have been taken once more."""
+    def resume(self, context: Context, event: Any, deadline: float) -> Any:
+        """Go on after a deferral: do all of it again, as the dates may have been taken once more.
+
+        deadline: until when the task may wait, in seconds since 1970; set by its first deferral.
+        """
         self.log.info("%s", event)
+        self._deadline = deadline
         return self.act(context)
 
     def act(self, context: Context) -> Any:
@@ -114,20 +125,35 @@ class WaitingOperator(BackfillOperator):
 
     def give_way(self, dates: DateRange, owner: Owner, denied: list[list[str]]) -> None:
         """End the task as `on_claimed` says."""
-        if self.on_claimed == "defer":
-            self.defer(
-                trigger=PartitionFreeTrigger(
-                    conn_id=self.conn_id,
-                    first=dates.first.isoformat(),
-                    last=dates.last.isoformat(),
-                    owner=owner.name,
-                    poll_interval=self.poll_interval,
-                ),
-                method_name="resume",
-                timeout=self.defer_timeout,
-            )
         held = ", ".join(f"{dt} claimed_by:{holder}" for dt, holder in denied)
-        conclude(self.on_claimed, f"{held}; nothing was written")
+        if self.on_claimed == "defer" and triggerer_is_there():
+            self._wait(dates, owner, held)
+        action = "retry" if self.on_claimed == "defer" else self.on_claimed
+        conclude(action, f"{held}; nothing was written")
+
+    def _wait(self, dates: DateRange, owner: Owner, held: str) -> None:
+        """Defer until the dates are free or the time is up.
+
+        Airflow's own timeout is for a triggerer that dies meanwhile. It comes later, and the task is tried again.
+        """
+        deadline = self._deadline or time.time() + self.defer_timeout.total_seconds()
+        left = timedelta(seconds=deadline - time.time())
+        if left <= timedelta(0):
+            raise AirflowFailException(f"{one_line(held)}, still, after {self.defer_timeout}; nothing was written")
+        self.log.info("%s; waiting until it is free, for %s at most", one_line(held), left)
+        self.defer(
+            trigger=PartitionFreeTrigger(
+                conn_id=self.conn_id,
+                first=dates.first.isoformat(),
+                last=dates.last.isoformat(),
+                owner=owner.name,
+                poll_interval=self.poll_interval,
+                deadline=deadline,
+            ),
+            method_name="resume",
+            kwargs={"deadline": deadline},
+            timeout=left + TRIGGERER_GRACE,
+        )
 
 
 class ReplacePartitionOperator(WaitingOperator):
@@ -202,7 +228,7 @@ class ReplacePartitionOperator(WaitingOperator):
         self, context: Context, backfill: Backfill, dates: DateRange, owner: Owner, receipt: RunAnswer
     ) -> RunAnswer:
         for _, fault in receipt.get("failed", []):
-            raise AirflowFailException(fault)
+            raise AirflowFailException(one_line(fault))
         for dt, reason in receipt["skipped"]:
             if reason == "sealed" and self.on_sealed == "amend":
                 self._amend_if_late(context, backfill, dates)
@@ -219,7 +245,7 @@ class ReplacePartitionOperator(WaitingOperator):
     def _amend_if_late(self, context: Context, backfill: Backfill, dates: DateRange) -> None:
         late = backfill.late(dates)
         for _, fault in late["failed"]:
-            raise AirflowFailException(fault)
+            raise AirflowFailException(one_line(fault))
         if not late["late"]:
             self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
             self.announce_nothing()
@@ -273,11 +299,11 @@ class PlanRangeOperator(RangeOperator):
             plan = backfill.plan(dates, owner.name)
         counts = ", ".join(f"{plan[action]} {action}" for action in ("change", "unchanged", "skipped", "failed"))
         self.log.info("%s to %s, %s partitions: %s", plan["first"], plan["last"], plan["asked"], counts)
-        self.log.info("In the name of %s", owner.name)
+        self.log.info("In the name of %s", one_line(owner.name))
         if self.reason:
-            self.log.info("Reason: %s", self.reason)
+            self.log.info("Reason: %s", one_line(self.reason))
         for partition in plan["partitions"]:
-            self.log.info("%s", _planned(partition))
+            self.log.info("%s", one_line(_planned(partition)))
         return plan["partitions"]
 
 
@@ -300,7 +326,7 @@ class ClaimRangeOperator(WaitingOperator, RangeOperator):
             if answer["denied"]:
                 give_back(backfill, to_release, owner.name)
                 self.give_way(dates, owner, answer["denied"])
-        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, owner.name)
+        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, one_line(owner.name))
         return {**answer, "to_release": to_release}
 
 
@@ -379,7 +405,7 @@ class FindLateOperator(BackfillOperator):
         for dt in answer["no_data"]:
             self.log.warning("%s is sealed, and its source file is gone", dt)
         for dt, fault in answer["failed"]:
-            self.log.warning("%s is sealed, and its source can't be counted: %s", dt, fault)
+            self.log.warning("%s is sealed, and its source can't be counted: %s", dt, one_line(fault))
         return answer["late"]
 
 
@@ -390,6 +416,19 @@ class RollupOperator(BackfillOperator):
         """Derive; see the class."""
         with self.backfill() as backfill:
             return backfill.rollup()
+
+
+class RunOutcomeOperator(BaseOperator):
+    """Fail the run if a task before this one has failed: a teardown beside a `ReleaseRangeOperator`.
+
+    Use it as `outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)`. Airflow judges a run by its last tasks.
+    They are skipped in a run that somebody marks failed, and with them skipped it would end as a success.
+    """
+
+    def execute(self, context: Context) -> None:
+        """Look; see the class."""
+        if failed := failed_before(context, self):
+            raise AirflowFailException(f"this run is not whole: {', '.join(failed)} failed")
 
 
 class ReleaseStaleClaimsOperator(BackfillOperator):

@@ -91,8 +91,8 @@ def _start_of_a_lost_interval(end: datetime, zone: Any) -> datetime:
     goes back to the same one. What was skipped tells the time of day: it was there the day before.
     """
     instant, after = _local(end, "UTC"), _local(end, zone)
-    skipped = after.offset - _local(instant.subtract(hours=24), zone).offset
-    if skipped <= 0 or _local(instant.subtract(seconds=skipped), zone).offset == after.offset:
+    skipped = _offset(instant, zone) - _offset(instant.subtract(hours=24), zone)
+    if skipped <= 0 or _offset(instant.subtract(seconds=skipped), zone) == _offset(instant, zone):
         return end
     missing = after.naive().subtract(seconds=skipped)
     return _at(missing.date().subtract(days=1), missing.time(), zone)
@@ -124,6 +124,10 @@ def _last_day_over(instant: datetime, zone: Any) -> pendulum.Date:
 
 def _local(instant: datetime, zone: Any) -> pendulum.DateTime:
     return pendulum.instance(instant).in_timezone(zone)
+
+
+def _offset(instant: datetime, zone: Any) -> int:
+    return _local(instant, zone).offset or 0
 
 
 def _midnight(day: pendulum.Date, zone: Any) -> float:

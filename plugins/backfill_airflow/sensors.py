@@ -11,7 +11,7 @@ from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
 from backfill_airflow.owner import owner_of
 from backfill_airflow.partition import dates_of
 from backfill_airflow.triggers import PartitionFreeTrigger
-from backfill_airflow.verdict import airflow_verdict
+from backfill_airflow.verdict import airflow_verdict, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,5 +80,5 @@ class PartitionFreeSensor(BaseSensorOperator):
             dates = dates_of(context, self.start, self.end)
             held = held_by_others(backfill, dates, owner_of(context, self.claim_as).name)
         for dt, holder in held:
-            self.log.info("%s claimed_by:%s", dt, holder)
+            self.log.info("%s claimed_by:%s", dt, one_line(holder))
         return not held

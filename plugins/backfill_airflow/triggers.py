@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from backfill_airflow.claims import held_by_others
@@ -17,34 +18,49 @@ if TYPE_CHECKING:
 
 
 class PartitionFreeTrigger(BaseTrigger):
-    """Fires once nobody but this owner holds a date of the range.
+    """Fires once nobody but this owner holds a date of the range, or at the deadline.
 
     :param conn_id: the connection of type `backfill`.
     :param first: the first day, YYYY-MM-DD.
     :param last: the last day, inclusive.
     :param owner: whose claims do not count; None counts all.
     :param poll_interval: how often it looks, in seconds.
+    :param deadline: when it fires in any case, in seconds since 1970; None: it has none.
     """
 
-    def __init__(self, *, conn_id: str, first: str, last: str, owner: str | None, poll_interval: float) -> None:
+    def __init__(
+        self,
+        *,
+        conn_id: str,
+        first: str,
+        last: str,
+        owner: str | None,
+        poll_interval: float,
+        deadline: float | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
         self.first = first
         self.last = last
         self.owner = owner
         self.poll_interval = poll_interval
+        self.deadline = deadline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and its arguments, for another process."""
-        arguments = ("conn_id", "first", "last", "owner", "poll_interval")
+        arguments = ("conn_id", "first", "last", "owner", "poll_interval", "deadline")
         return "backfill_airflow.triggers.PartitionFreeTrigger", {name: getattr(self, name) for name in arguments}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until the range is free, then fire once."""
+        """Look until the range is free or the time is up, then fire once."""
         settings = await BackfillHook(self.conn_id).asettings()
-        while not await asyncio.to_thread(self._is_free, settings):
-            await asyncio.sleep(self.poll_interval)
-        yield TriggerEvent(f"{self.first} to {self.last} is free")  # type: ignore[no-untyped-call]
+        while not (free := await asyncio.to_thread(self._is_free, settings)):
+            left = self.poll_interval if self.deadline is None else self.deadline - time.time()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(self.poll_interval, left))
+        ended = "is free" if free else "is not free, and the time to wait is up"
+        yield TriggerEvent(f"{self.first} to {self.last} {ended}")  # type: ignore[no-untyped-call]
 
     def _is_free(self, settings: Settings) -> bool:
         try:

@@ -60,7 +60,7 @@ def test_the_range_is_given_back_whatever_happens(dags: dict[str, DAG]) -> None:
 
     assert tasks["claim"].is_setup
     assert tasks["release"].is_teardown
-    assert {"plan", "claim", "replace", "rollup", "release"} == set(tasks)
+    assert {"plan", "claim", "replace", "rollup", "release", "outcome"} == set(tasks)
 
 
 @pytest.mark.parametrize(

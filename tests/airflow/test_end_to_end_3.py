@@ -243,10 +243,10 @@ BEFORE = (TODAY - timedelta(days=2)).isoformat()
 def test_a_range_that_a_person_reserved_lets_in_only_runs_in_her_name(world: World) -> None:
     world.stand.write(BEFORE, {"b": 7})
     scheduled = world.run_of("daily_partitions", YESTERDAY)
-    scheduled.task_reaches("replace", "up_for_retry")
+    scheduled.task_reaches("replace", "deferred")
 
     assert scheduled.receipt("replace")["skipped"] == [[YESTERDAY, "claimed_by:anna"]]
-    assert f"{YESTERDAY} claimed_by:anna; nothing was written" in scheduled.log("replace")
+    assert f"{YESTERDAY} claimed_by:anna; waiting until it is free" in scheduled.log("replace")
 
     [hers] = world.backfill(BEFORE, BEFORE, conf={"owner": "anna"})
 
@@ -267,7 +267,7 @@ def test_a_run_by_hand_and_a_backfill_of_one_date_meet_and_one_writes(world: Wor
 
     with world.caught_while_holding(by_hand, dt):
         [backfill] = world.backfill(dt, dt)
-        backfill.task_reaches("replace", "up_for_retry")
+        backfill.task_reaches("replace", "deferred")
 
         assert backfill.receipt("replace")["skipped"] == [[dt, f"claimed_by:daily_partitions/{by_hand.run_id}"]]
         assert dt not in world.stand.published()
@@ -276,9 +276,7 @@ def test_a_run_by_hand_and_a_backfill_of_one_date_meet_and_one_writes(world: Wor
     assert by_hand.receipt("replace")["done"] == [dt]
     assert backfill.ends() == "success"
     assert world.stand.published()[dt] == (BIG, BIG)
-    tries = backfill.task("replace")["try_number"]
-    assert tries > 1
-    assert "as before" in backfill.log("replace", tries)
+    assert "as before" in backfill.log("replace")
     assert dt not in world.holders()
 
 
@@ -367,11 +365,11 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     for dt, orders in (("2026-01-01", {"a": 1}), ("2026-01-02", {"b": 2}), ("2026-01-04", {"d": 4})):
         world.stand.write(dt, orders)
     world.command("claim", "2026-01-04", "2026-01-04", "anna")
-    form = {"start": "2026-01-01", "end": "2026-01-04", "owner": None, "reason": "the source was rewritten"}
+    form = {"start": "2026-01-01", "end": "2026-01-04", "owner": None, "reason": "the source was rewritten\nby us"}
     run = world.trigger("backfill_range", conf=form)
-    run.task_reaches("claim", "up_for_retry")
+    run.task_reaches("claim", "deferred")
 
-    assert "2026-01-04 claimed_by:anna; nothing was written" in run.log("claim")
+    assert "2026-01-04 claimed_by:anna; waiting until it is free" in run.log("claim")
     assert not {dt for dt in world.stand.published() if dt < "2026-01-05"}
     assert world.holders() == {"2026-01-04": "anna"}
 
@@ -382,7 +380,7 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     assert "2026-01-01 to 2026-01-04, 4 partitions: 2 change, 0 unchanged, 2 skipped, 0 failed" in plan
     assert "2026-01-02  change (new): nothing -> 1 orders, amount 2" in plan
     assert "2026-01-04  skipped (claimed_by:anna)" in plan
-    assert "Reason: the source was rewritten" in plan
+    assert json.dumps("Reason: the source was rewritten\\nby us")[1:-1] in plan
     replaced = sorted((t["rendered_map_index"], t["state"]) for t in run.tasks() if t["task_id"] == "replace")
     assert replaced == [
         ("2026-01-01", "success"),
@@ -394,6 +392,46 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     assert published == {"2026-01-01": (1, 1), "2026-01-02": (1, 2), "2026-01-04": (1, 4)}
     assert run.receipt("release")["released"] == ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]
     assert world.holders() == {}
+
+
+def test_a_range_that_is_marked_failed_while_it_is_replaced_ends_as_failed_and_is_free(world: World) -> None:
+    dt = "2026-01-15"
+    world.stand.write_big(dt, BIG)
+    run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "marked failed"})
+
+    with world.caught_while_holding(run, dt):
+        world.insist("PATCH", run.path, {"state": "failed"})
+
+    run.task_reaches("outcome", "failed")
+    assert run.ends() == "failed"
+    assert run.task("rollup")["state"] == "skipped"
+    assert "this run is not whole: replace failed" in run.log("outcome")
+    assert world.holders() == {}
+
+
+def test_a_run_of_which_one_partition_failed_is_failed_and_the_others_are_written(world: World) -> None:
+    good, bad = "2026-01-17", "2026-01-18"
+    world.stand.write(good, {"a": 1})
+    world.stand.write(bad, {"b": 2}).write_text("no order\n")
+    form = {"start": good, "end": bad, "owner": None, "reason": "one is broken"}
+    by_form, [daily] = world.trigger("backfill_range", conf=form), world.backfill(bad, bad)
+
+    assert (by_form.ends(), daily.ends()) == ("failed", "failed")
+    assert world.stand.published()[good] == (1, 1)
+    assert bad not in world.stand.published()
+    assert world.holders() == {}
+
+
+def test_waiting_for_a_person_has_an_end(world: World) -> None:
+    dt = "2025-12-12"
+    world.stand.write(dt, {"a": 1})
+    world.command("claim", dt, dt, "anna")
+    run = world.trigger("impatient", conf={"start": dt})
+
+    assert run.ends() == "failed"
+    assert f"{dt} claimed_by:anna, still, after 0:00:05; nothing was written" in run.log("replace")
+    assert run.task("replace")["try_number"] == 1
+    assert world.command("release", dt, dt, "anna")["released"] == [dt]
 
 
 def test_a_run_of_a_partition_key_replaces_it_and_tells_the_assets(world: World) -> None:

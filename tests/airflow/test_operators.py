@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow_stand import Run, Stand, context_of
 from backfill_airflow.compat import (
     AirflowException,
@@ -23,6 +27,7 @@ from backfill_airflow.operators import (
     RollupOperator,
     SealRangeOperator,
 )
+from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_core import DateRange
 
 if TYPE_CHECKING:
@@ -145,6 +150,56 @@ def test_a_claimed_date_is_left_alone_and_its_holder_is_named(
     assert context["ti"].xcoms["return_value"]["skipped"] == [[DAY, "claimed_by:anna"]]
     assert stand.published() == {}
     assert stand.holders() == {DAY: "anna"}
+
+
+def test_a_claimed_date_is_waited_for_without_a_worker_where_a_triggerer_runs(stand: Stand, triggerer: None) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+
+    with pytest.raises(TaskDeferred) as deferred:
+        replace(defer_timeout=timedelta(hours=2))
+
+    assert 0 < deferred.value.kwargs["deadline"] - time.time() <= 7200  # type: ignore[index]
+    assert deferred.value.trigger.serialize()[1]["deadline"] == deferred.value.kwargs["deadline"]  # type: ignore[index]
+
+
+def test_a_claimed_date_is_tried_again_where_no_triggerer_runs(stand: Stand, airflow_database: None) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+
+    with pytest.raises(AirflowException, match="2024-05-01 claimed_by:anna; nothing was written") as raised:
+        replace()
+
+    assert type(raised.value) is AirflowException
+
+
+def test_all_deferrals_of_a_task_have_one_deadline(stand: Stand, triggerer: None) -> None:
+    claim(stand, days(DAY), "anna")
+    stand.write(DAY, {"a": 1})
+    task, soon = ReplacePartitionOperator(task_id="replace"), time.time() + 60
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.resume(context_of(RUN), "free", deadline=soon)
+    with pytest.raises(AirflowFailException, match="claimed_by:anna, still, after 1 day, 0:00:00; nothing was written"):
+        task.resume(context_of(RUN), "the time is up", deadline=time.time())
+
+    assert deferred.value.kwargs == {"deadline": soon}
+
+
+@pytest.mark.parametrize(("seconds", "ending"), [(0, "is not free, and the time to wait is up"), (None, "is free")])
+def test_a_trigger_fires_when_the_range_is_free_or_the_time_is_up(
+    stand: Stand, airflow_database: None, seconds: int | None, ending: str
+) -> None:
+    if seconds is not None:
+        claim(stand, days(DAY), "anna")
+    deadline = None if seconds is None else time.time() + seconds
+    trigger = PartitionFreeTrigger(
+        conn_id="backfill_default", first=DAY, last=DAY, owner=OWN, poll_interval=60, deadline=deadline
+    )
+
+    event = asyncio.run(anext(trigger.run()))  # type: ignore[arg-type]
+
+    assert event.payload == f"{DAY} to {DAY} {ending}"
 
 
 def test_a_retry_passes_its_own_claim_that_a_killed_try_left(stand: Stand) -> None:
@@ -323,7 +378,9 @@ def test_an_option_that_means_nothing_is_refused_when_the_dag_is_parsed(option: 
         replace(**{option: "wait"})
 
 
-def test_the_store_may_be_in_postgresql(postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_may_be_in_postgresql(
+    postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, airflow_database: None
+) -> None:
     stand = Stand(tmp_path, postgres.new_store())
     monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", stand.connection())
     stand.write(DAY, {"a": 1, "b": 2})
@@ -340,6 +397,14 @@ def test_the_store_may_be_in_postgresql(postgres: Any, tmp_path: Path, monkeypat
 
 
 # Ranges
+
+
+def test_words_of_others_can_not_look_like_a_line_of_the_log(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna\n[2024-05-01] INFO - all is well")
+
+    with pytest.raises(AirflowException, match=r"claimed_by:anna\\n\[2024-05-01\] INFO - all is well"):
+        replace(on_claimed="retry")
 
 
 def test_a_plan_says_what_would_happen_and_writes_nothing(stand: Stand) -> None:
@@ -375,7 +440,7 @@ def test_a_range_is_claimed_and_released_by_what_the_claim_took(stand: Stand) ->
     assert stand.holders() == {}
 
 
-def test_a_range_is_claimed_whole_or_not_at_all(stand: Stand) -> None:
+def test_a_range_is_claimed_whole_or_not_at_all(stand: Stand, airflow_database: None) -> None:
     claim(stand, days("2024-05-04", "2024-05-05"), "A")
 
     with pytest.raises(AirflowException, match="2024-05-04 claimed_by:A, 2024-05-05 claimed_by:A; nothing was written"):

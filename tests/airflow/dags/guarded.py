@@ -29,3 +29,8 @@ with DAG(dag_id="waiting", schedule=None):
         poll_interval=2,
         defer_timeout=timedelta(minutes=10),
     )
+
+with DAG(dag_id="impatient", schedule=None):
+    ReplacePartitionOperator(
+        task_id="replace", date=START, poll_interval=1, defer_timeout=timedelta(seconds=5), retries=3
+    )
