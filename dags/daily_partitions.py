@@ -19,7 +19,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     default_args={
-        "retries": 8,
+        "retries": 12,
         "retry_delay": timedelta(seconds=15),
         "retry_exponential_backoff": True,
         "max_retry_delay": timedelta(minutes=30),
@@ -27,7 +27,7 @@ with DAG(
     doc_md=__doc__,
     tags=["backfill"],
 ):
-    replace = ReplacePartitionOperator(task_id="replace", outlets=[Asset("backfill://daily")])
+    replace = ReplacePartitionOperator(task_id="replace", on_no_data="retry", outlets=[Asset("backfill://daily")])
     rollup = RollupOperator(task_id="rollup", trigger_rule="none_failed")
 
     replace >> rollup

@@ -69,6 +69,7 @@ __all__ = [
     "get_async_connection",
     "has_intervals",
     "is_asset",
+    "most_mapped",
     "run_states",
     "stamp_partition",
     "task",
@@ -135,6 +136,13 @@ def failed_before(context: Any, task: Any) -> list[str]:
     return [task_id for task_id in before if task_id in found]
 
 
+def most_mapped() -> int:
+    """Return over how many values Airflow maps a task at most."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return int(conf.getint("core", "max_map_length", fallback=1024))
+
+
 def triggerer_is_there() -> bool:
     """Return whether a triggerer runs: without one a deferred task would never come back.
 
@@ -151,7 +159,8 @@ def triggerer_is_there() -> bool:
     base = conf.get("api", "base_url", fallback="") or "http://localhost:8080"
     server = conf.get("core", "execution_api_server_url", fallback="") or f"{base.rstrip('/')}/execution/"
     try:
-        with urlopen(f"{server.rstrip('/').removesuffix('/execution')}/api/v2/monitor/health", timeout=10) as answer:
+        health = f"{server.rstrip('/').removesuffix('/execution')}/api/v2/monitor/health"
+        with urlopen(health, timeout=10) as answer:  # noqa: S310  an address of Airflow's own configuration
             return bool(json.load(answer)["triggerer"]["status"] == "healthy")
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 from backfill_airflow.claims import give_back, take, taking
 from backfill_airflow.compat import (
     AirflowFailException,
+    AirflowSkipException,
     AirflowTaskTerminated,
     BaseOperator,
     failed_before,
     is_asset,
+    most_mapped,
     run_states,
     stamp_partition,
     triggerer_is_there,
 )
 from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
 from backfill_airflow.owner import Owner, owner_of, run_of
-from backfill_airflow.partition import dates_of
+from backfill_airflow.partition import dates_of, parts_of
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_airflow.verdict import airflow_verdict, conclude, one_line, one_of
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 ON_CLAIMED = ("defer", "retry", "skip", "fail")
 ON_SEALED = ("skip", "fail", "amend")
+ON_SEALED_RANGE = ("fail", "skip", "allow")
 ON_NO_DATA = ("skip", "fail", "retry")
 ON_EMPTY = ("fail", "allow")
 EVENT_KEYS = ("run", "date")
@@ -70,20 +73,27 @@ class BackfillOperator(BaseOperator):
             yield backfill
 
     def announce(self, context: Context, dt: str, orders: int, amount: int, **extra: str) -> None:
-        """Say in the asset event of each outlet what is right of the date now."""
-        for outlet in filter(is_asset, self.outlets):
-            event: Any = context["outlet_events"][outlet]
-            event.extra = {"dt": dt, "orders": orders, "amount": amount, **extra}
-            if self.event_key == "date":
-                stamp_partition(event, dt)
+        """Say in the asset events what is right of the date now."""
+        self.send_event(context, [{"dt": dt, "orders": orders, "amount": amount, **extra}])
 
     def announce_correction(self, context: Context, answer: AmendAnswer) -> None:
         """Say what is right by the correction, and why."""
         self.announce(context, answer["dt"], answer["orders_after"], answer["amount_after"], reason=answer["reason"])
 
-    def announce_nothing(self) -> None:
-        """Send no asset event, though the task succeeds: Airflow sends one for each outlet that it finds there."""
-        self.outlets = []
+    def announce_nothing(self, context: Context) -> None:
+        """Send no asset event, though the task succeeds."""
+        self.send_event(context, [])
+
+    def send_event(self, context: Context, written: list[dict[str, Any]]) -> None:
+        """Put what was written into the one event of each outlet: the date itself, or the `partitions` if several."""
+        if not written:
+            self.outlets = []  # Airflow sends an event for each outlet that it finds there
+        for outlet in filter(is_asset, self.outlets):
+            event: Any = context["outlet_events"][outlet]
+            event.extra = written[0] if len(written) == 1 else {"partitions": written}
+            if self.event_key == "date":
+                for partition in written:
+                    stamp_partition(event, partition["dt"])
 
 
 class WaitingOperator(BackfillOperator):
@@ -248,7 +258,7 @@ class ReplacePartitionOperator(WaitingOperator):
             raise AirflowFailException(one_line(fault))
         if not late["late"]:
             self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
-            self.announce_nothing()
+            self.announce_nothing(context)
             return
         answer = backfill.amend(dates.first, self.amend_reason)
         self.log.info("Corrected: %s", answer)
@@ -257,6 +267,59 @@ class ReplacePartitionOperator(WaitingOperator):
     def on_kill(self) -> None:
         """Ask the run to stop: it does so between two pieces of the file, and the claim is given back."""
         self._stopped = True
+
+
+class ReplaceRangeOperator(ReplacePartitionOperator):
+    """Replace each partition of a range, one after the other, as `ReplacePartitionOperator` does with one.
+
+    Maps over the parts of a range of any length, see `SplitRangeOperator`. A partition that fails does not stop the
+    others; then the task fails and names it. The task is skipped if all of its partitions were.
+
+    :param start: (templated) the first day, YYYY-MM-DD. By default the one partition that the run means.
+    :param end: (templated) the last day, inclusive. By default `start`.
+    """
+
+    template_fields: Sequence[str] = ("start", "end", "claim_as", "amend_reason")
+
+    def __init__(self, *, start: str | None = None, end: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start = start
+        self.end = end
+        self._written: list[dict[str, Any]] = []
+
+    def act(self, context: Context) -> RunAnswer:
+        """Replace one partition after the other; then say what came of them."""
+        with airflow_verdict():
+            dates, owner = dates_of(context, self.start, self.end), owner_of(context, self.claim_as)
+        answer: RunAnswer = {"owner": owner.name, "done": [], "skipped": [], "orders": 0, "amount": 0}
+        faults: list[str] = []
+        left_alone: list[str] = []
+        for self.date in dates:
+            try:
+                receipt = super().act(context)
+            except AirflowFailException as fault:
+                faults.append(str(fault))
+            except AirflowSkipException as skip:
+                self.log.info("Skipped: %s", skip)
+                left_alone.append(str(skip))
+            else:
+                answer["done"] += receipt["done"]
+                answer["skipped"] += receipt["skipped"]
+                answer["orders"] += receipt["orders"]
+                answer["amount"] += receipt["amount"]
+        self.send_event(context, self._written)
+        if faults:
+            raise AirflowFailException("; ".join(faults))
+        if len(left_alone) == len(dates):
+            raise AirflowSkipException("; ".join(left_alone))
+        return answer
+
+    def announce(self, context: Context, dt: str, orders: int, amount: int, **extra: str) -> None:  # noqa: ARG002
+        """Keep it for the event of all of them."""
+        self._written.append({"dt": dt, "orders": orders, "amount": amount, **extra})
+
+    def announce_nothing(self, context: Context) -> None:
+        """Do nothing: others of the range may have been written."""
 
 
 class RangeOperator(BackfillOperator):
@@ -307,12 +370,35 @@ class PlanRangeOperator(RangeOperator):
         return plan["partitions"]
 
 
+class SplitRangeOperator(RangeOperator):
+    """Split a range into parts, one a date, or longer ones where that would be more than Airflow maps.
+
+    Airflow maps `[core] max_map_length` values, 1024. Returns the parts as `start` and `end`: what a mapped
+    `ReplaceRangeOperator` goes over by `expand_kwargs`.
+    """
+
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        """Split; see the class."""
+        with airflow_verdict():
+            parts = parts_of(dates_of(context, self.start, self.end), most_mapped())
+        return [{"start": part.first.isoformat(), "end": part.last.isoformat()} for part in parts]
+
+
 class ClaimRangeOperator(WaitingOperator, RangeOperator):
     """Reserve a whole range or nothing: the setup of a backfill, or of anybody's own tasks.
 
-    Where somebody else holds a date it gives back what it took and does as `on_claimed` says. Its receipt has one key
-    more than the claim's answer: `to_release`, the dates that a `ReleaseRangeOperator` has to free for this run.
+    Where somebody else holds a date it gives back what it took and does as `on_claimed` says. Its receipt has two keys
+    more than the claim's answer: `to_release`, the dates that a `ReleaseRangeOperator` has to free for this run, and
+    `sealed`, the dates of the range that were sealed then.
+
+    :param on_sealed: what to do where a date of the range is sealed. `fail` refuses the range, `skip` skips, and
+        `allow` claims it and names the sealed dates: for tasks that leave them alone themselves, as
+        `ReplacePartitionOperator` does. Looked at once, before the claim: a seal may come later.
     """
+
+    def __init__(self, *, on_sealed: str = "fail", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.on_sealed = one_of("on_sealed", on_sealed, ON_SEALED_RANGE)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Claim; see the class."""
@@ -322,12 +408,22 @@ class ClaimRangeOperator(WaitingOperator, RangeOperator):
         """Claim the range, or give it all back."""
         with self.backfill() as backfill:
             dates, owner = dates_of(context, self.start, self.end), owner_of(context, self.claim_as)
+            sealed = self._sealed(backfill, dates)
             answer, to_release = take(backfill, dates, owner)
             if answer["denied"]:
                 give_back(backfill, to_release, owner.name)
                 self.give_way(dates, owner, answer["denied"])
         self.log.info("Claimed %s to %s as %s", dates.first, dates.last, one_line(owner.name))
-        return {**answer, "to_release": to_release}
+        return {**answer, "to_release": to_release, "sealed": sealed}
+
+    def _sealed(self, backfill: Backfill, dates: DateRange) -> list[str]:
+        sealed = [status["dt"] for status in backfill.status(dates)["partitions"] if status["sealed"]]
+        if sealed:
+            named = f"{', '.join(sealed)} sealed: what was sent stays"
+            if self.on_sealed != "allow":
+                conclude(self.on_sealed, f"{named}; nothing was claimed")
+            self.log.warning("%s; whatever runs under this claim has to leave it alone", named)
+        return sealed
 
 
 class ReleaseRangeOperator(RangeOperator):
@@ -390,8 +486,9 @@ class AmendPartitionOperator(BackfillOperator):
 class FindLateOperator(BackfillOperator):
     """Find the sealed dates whose source has moved on, and say by how much.
 
-    Returns them, one a date: what a mapped `AmendPartitionOperator` goes over. A sealed date whose source is gone or
-    broken is a warning in the log.
+    Returns them, one a date: what a mapped `AmendPartitionOperator` goes over. If they are more than Airflow maps
+    (`[core] max_map_length`), it returns the first ones; the others are found again once these are corrected. A sealed
+    date whose source is gone or broken is a warning in the log.
     """
 
     def execute(self, context: Context) -> list[LatePartition]:  # noqa: ARG002
@@ -406,7 +503,9 @@ class FindLateOperator(BackfillOperator):
             self.log.warning("%s is sealed, and its source file is gone", dt)
         for dt, fault in answer["failed"]:
             self.log.warning("%s is sealed, and its source can't be counted: %s", dt, one_line(fault))
-        return answer["late"]
+        if more := answer["late"][most_mapped() :]:
+            self.log.warning("%s more are late than Airflow maps, from %s on; run this again", len(more), more[0]["dt"])
+        return answer["late"][: most_mapped()]
 
 
 class RollupOperator(BackfillOperator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pendulum
@@ -10,7 +11,7 @@ from backfill_airflow.compat import has_intervals, timetable_zone
 from backfill_core import DateRange, UsageError, parse_date
 
 if TYPE_CHECKING:
-    from datetime import date, datetime
+    from datetime import datetime
 
     from backfill_airflow.compat import Context
 
@@ -59,6 +60,16 @@ def dates_of(context: Context, first: object = None, last: object = None) -> Dat
     if first is None:
         raise UsageError(f"the range has an end, {last}, but no start")
     return DateRange.parse(str(first), str(first if last is None else last))
+
+
+def parts_of(dates: DateRange, most: int) -> list[DateRange]:
+    """Return the range in parts of the same length, as short as `most` parts allow; the last may be shorter."""
+    days = -(-len(dates) // most)
+    last = dates.last.toordinal()
+    return [
+        DateRange(date.fromordinal(first), date.fromordinal(min(first + days - 1, last)))
+        for first in range(dates.first.toordinal(), last + 1, days)
+    ]
 
 
 def day_of_interval(start: datetime, end: datetime, zone: Any) -> date:

@@ -65,14 +65,16 @@ def triggerer(airflow_database: None, monkeypatch: pytest.MonkeyPatch) -> Iterat
         from airflow.utils.session import create_session
 
         with create_session() as session:
-            session.add(Job(job_type="TriggererJob", state="running"))
+            session.add(Job(job_type="TriggererJob", state="running"))  # type: ignore[no-untyped-call]
         yield
         with create_session() as session:
             session.query(Job).delete()
         return
 
     with ThreadingHTTPServer(("127.0.0.1", 0), HealthCheck) as server:
-        monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", f"http://127.0.0.1:{server.server_port}/execution/")
+        monkeypatch.setenv(
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL", f"http://127.0.0.1:{server.server_port}/execution/"
+        )
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield

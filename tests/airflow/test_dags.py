@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
 
@@ -55,12 +56,20 @@ def test_every_way_into_a_day_goes_through_intervals_of_a_day(dags: dict[str, DA
     assert (daily.catchup, daily.max_active_runs) == (False, 1)
 
 
+def test_a_day_without_a_file_is_waited_for_and_then_fails(dags: dict[str, DAG]) -> None:
+    replace: Any = dags["daily_partitions"].task_dict["replace"]
+    waits = [min(replace.retry_delay * 2**n, replace.max_retry_delay) for n in range(replace.retries)]
+
+    assert replace.on_no_data == "retry"
+    assert timedelta(hours=3) <= sum(waits, timedelta()) < timedelta(hours=4)
+
+
 def test_the_range_is_given_back_whatever_happens(dags: dict[str, DAG]) -> None:
     tasks = dags["backfill_range"].task_dict
 
     assert tasks["claim"].is_setup
     assert tasks["release"].is_teardown
-    assert {"plan", "claim", "replace", "rollup", "release", "outcome"} == set(tasks)
+    assert {"plan", "parts", "claim", "replace", "rollup", "release", "outcome"} == set(tasks)
 
 
 @pytest.mark.parametrize(

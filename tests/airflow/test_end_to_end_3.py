@@ -206,6 +206,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "BACKFILL_ENGINE": "python",  # slow enough to be caught in the middle
         "BACKFILL_WORKERS": "1",
+        "AIRFLOW__CORE__MAX_MAP_LENGTH": "4",  # a long range, in short
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
         world = World(airflow, stand)
@@ -391,6 +392,23 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     published = {dt: values for dt, values in world.stand.published().items() if dt < "2026-01-05"}
     assert published == {"2026-01-01": (1, 1), "2026-01-02": (1, 2), "2026-01-04": (1, 4)}
     assert run.receipt("release")["released"] == ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]
+    assert world.holders() == {}
+
+
+def test_a_range_of_more_days_than_airflow_maps_is_replaced_in_parts(world: World) -> None:
+    days = [f"2025-11-{day:02}" for day in range(1, 11)]
+    for dt in days:
+        world.stand.write(dt, {"a": 1})
+    run = world.trigger("backfill_range", conf={"start": days[0], "end": days[-1], "owner": None, "reason": "long"})
+
+    assert run.ends() == "success"
+    assert sorted(task["rendered_map_index"] for task in run.tasks() if task["task_id"] == "replace") == [
+        "2025-11-01 to 2025-11-03",
+        "2025-11-04 to 2025-11-06",
+        "2025-11-07 to 2025-11-09",
+        "2025-11-10",
+    ]
+    assert [dt for dt in sorted(world.stand.published()) if dt.startswith("2025-11")] == days
     assert world.holders() == {}
 
 

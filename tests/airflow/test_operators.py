@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from airflow.providers.common.compat.sdk import TaskDeferred
+
 from airflow_stand import Run, Stand, context_of
 from backfill_airflow.compat import (
     AirflowException,
@@ -24,13 +25,16 @@ from backfill_airflow.operators import (
     ReleaseRangeOperator,
     ReleaseStaleClaimsOperator,
     ReplacePartitionOperator,
+    ReplaceRangeOperator,
     RollupOperator,
     SealRangeOperator,
+    SplitRangeOperator,
 )
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_core import DateRange
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 DAY = "2024-05-01"
@@ -197,9 +201,13 @@ def test_a_trigger_fires_when_the_range_is_free_or_the_time_is_up(
         conn_id="backfill_default", first=DAY, last=DAY, owner=OWN, poll_interval=60, deadline=deadline
     )
 
-    event = asyncio.run(anext(trigger.run()))  # type: ignore[arg-type]
+    event: Any = asyncio.run(first_of(trigger.run()))
 
     assert event.payload == f"{DAY} to {DAY} {ending}"
+
+
+async def first_of(events: AsyncIterator[Any]) -> Any:
+    return await anext(events)
 
 
 def test_a_retry_passes_its_own_claim_that_a_killed_try_left(stand: Stand) -> None:
@@ -491,7 +499,92 @@ def test_the_rollup_is_derived_from_all_that_is_published(stand: Stand) -> None:
     assert receipts == [{"mode": "derive", "order_total": 3, "amount_total": 13}] * 2
 
 
+def test_a_range_has_as_many_parts_as_airflow_maps_at_most(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
+    split = [SplitRangeOperator(task_id="parts", start="2024-02-28", end=end) for end in ("2024-03-01", "2024-03-04")]
+
+    few, many = (operator.execute(context_of(RUN)) for operator in split)
+
+    assert few == [{"start": dt, "end": dt} for dt in ("2024-02-28", "2024-02-29", "2024-03-01")]
+    assert many == [
+        {"start": "2024-02-28", "end": "2024-02-29"},
+        {"start": "2024-03-01", "end": "2024-03-02"},
+        {"start": "2024-03-03", "end": "2024-03-04"},
+    ]
+
+
+def test_a_part_of_a_range_is_replaced_but_for_what_is_left_alone(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    stand.write("2024-05-03", {"c": 3, "d": 4})
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+
+    receipt = ReplaceRangeOperator(task_id="replace", start=DAY, end="2024-05-03", outlets=[asset]).execute(context)
+
+    assert receipt == {"owner": OWN, "done": [DAY, "2024-05-03"], "skipped": [], "orders": 3, "amount": 8}
+    assert stand.published() == {DAY: (1, 1), "2024-05-03": (2, 7)}
+    assert stand.holders() == {}
+    first, second = context["outlet_events"][asset].extra["partitions"]
+    assert (first, second["dt"]) == ({"dt": DAY, "orders": 1, "amount": 1}, "2024-05-03")
+
+
+def test_a_broken_partition_of_a_range_fails_it_and_the_others_are_written(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1}).write_text("no order\n")
+    stand.write("2024-05-02", {"b": 2})
+
+    with pytest.raises(AirflowFailException, match=f"dt={DAY}.jsonl:1: "):
+        ReplaceRangeOperator(task_id="replace", start=DAY, end="2024-05-02").execute(context_of(RUN))
+
+    assert stand.published() == {"2024-05-02": (1, 2)}
+    assert stand.holders() == {}
+
+
+def test_a_range_is_skipped_if_nothing_of_it_was_written(stand: Stand) -> None:
+    with pytest.raises(AirflowSkipException, match=r"2024-05-01 has no source file .*; 2024-05-02 has no source file"):
+        ReplaceRangeOperator(task_id="replace", start=DAY, end="2024-05-02").execute(context_of(RUN))
+
+
+@pytest.mark.parametrize(("on_sealed", "verdict"), [("fail", AirflowFailException), ("skip", AirflowSkipException)])
+def test_a_range_with_a_sealed_date_is_not_claimed(stand: Stand, on_sealed: str, verdict: type[Exception]) -> None:
+    SealRangeOperator(task_id="seal", start=DAY).execute(context_of(RUN))
+    options = {"on_sealed": on_sealed} if on_sealed != "fail" else {}
+
+    with pytest.raises(verdict, match="2024-05-01 sealed: what was sent stays; nothing was claimed"):
+        ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-02", **options).execute(context_of(RUN))
+
+    assert stand.holders() == {}
+
+
+def test_a_claim_that_allows_sealed_dates_names_them(stand: Stand) -> None:
+    SealRangeOperator(task_id="seal", start=DAY).execute(context_of(RUN))
+    claiming = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-02", on_sealed="allow")
+
+    receipt = claiming.execute(context_of(RUN))
+
+    assert (receipt["sealed"], receipt["claimed"]) == ([DAY], [DAY, "2024-05-02"])
+
+
+def test_claims_and_seals_need_no_events_folder(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", json.dumps({"conn_type": "backfill", "host": stand.db}))
+
+    receipt = ClaimRangeOperator(task_id="claim", start=DAY).execute(context_of(RUN))
+    SealRangeOperator(task_id="seal", start="2024-05-02").execute(context_of(RUN))
+    ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN))
+
+    with pytest.raises(AirflowFailException, match="no folder of events was given"):
+        replace()
+    assert stand.holders() == {}
+
+
 # Corrections
+
+
+def test_no_more_late_dates_are_returned_than_airflow_maps(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "1")
+    SealRangeOperator(task_id="seal", start=DAY, end="2024-05-02").execute(context_of(RUN))
+    for dt in (DAY, "2024-05-02"):
+        stand.write(dt, {"a": 1})
+
+    assert [late["dt"] for late in FindLateOperator(task_id="find").execute(context_of(RUN))] == [DAY]
 
 
 def test_a_correction_stands_beside_what_was_published(stand: Stand) -> None:
