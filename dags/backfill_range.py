@@ -1,7 +1,7 @@
 """Rerun a range of days: plan it, reserve all of it, replace day by day, derive the totals, give it back.
 
 Trigger it with its form. Nothing is written before the whole range is reserved; the plan is in the log of the first
-task. If somebody holds a day of the range, `claim` says who and tries again by its retries.
+task. If somebody holds a day of the range, `claim` says who and waits, for a day at most.
 """
 
 from datetime import timedelta

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from airflow_stand import ROOT, Run, Stand, context_of
-from backfill_airflow.compat import DAG
+from backfill_airflow.compat import DAG, task
+from backfill_airflow.hook import BackfillHook
+from backfill_airflow.operators import RollupOperator
 
 AIRFLOW_3 = find_spec("airflow.sdk") is not None
 FILES = sorted((ROOT / "dags").glob("*.py"))
@@ -105,3 +108,32 @@ def test_the_reason_of_a_correction_names_its_run(stand: Stand) -> None:
     task.render_template_fields(context_of(Run(run_id="manual__1")))
 
     assert task.amend_reason == "late events, found by manual__1"
+
+
+def test_the_code_of_the_page_makes_dags() -> None:
+    page = (ROOT / "docs" / "airflow.md").read_text()
+    counts_twice, guarded, own = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    start = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    names: dict[str, Any] = {"start": start, "task": task}
+
+    exec(counts_twice.replace("): ...", "): pass"), names)  # noqa: S102
+    exec(guarded.replace("…", "start_date=start"), names)  # noqa: S102
+    exec("from backfill_airflow.operators import *", names)  # noqa: S102
+    with DAG("own", start_date=start, schedule=None) as dag:
+        names["your_sql_or_spark_task"] = RollupOperator(task_id="work")
+        exec(own, names)  # noqa: S102
+
+    assert set(names["replace"].dag.task_dict) == {"replace", "rollup"}
+    assert names["rollup"].upstream_task_ids == {"replace"}
+    assert dag.task_dict["release"].is_teardown
+    assert dag.task_dict["work"].upstream_task_ids == {"claim"}
+
+
+def test_the_connection_of_the_page_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "airflow.md").read_text()
+    [connection] = re.findall(r"`AIRFLOW_CONN_BACKFILL_DEFAULT='(.*?)'`", page)
+    monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", connection)
+
+    settings = BackfillHook().settings()
+
+    assert (settings.db, settings.events) == ("/srv/backfill/state.db", "/srv/backfill/events")

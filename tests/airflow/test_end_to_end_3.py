@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 BIG = 3_000_000
 """Orders enough to be caught in the middle of."""
 
+PAGE = ROOT / "docs" / "airflow.md"
 ENDED = ("success", "failed", "skipped", "upstream_failed")
 
 
@@ -47,6 +50,29 @@ class World:
             [sys.executable, str(ROOT / "runner.py"), *arguments], env=environ, capture_output=True, check=True
         )
         return json.loads(called.stdout)
+
+    def shell(self, command: str) -> str:
+        """Call a command as a person types it, in the environment of Airflow; return what it says."""
+        environ = {
+            **self.airflow.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "BACKFILL_DB": self.stand.db,
+            "BACKFILL_EVENTS": str(self.stand.events),
+        }
+        called = subprocess.run(
+            shlex.split(command), cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        )
+        assert called.returncode == 0, called.stdout + called.stderr
+        return called.stdout
+
+    def no_backfill_is_active(self) -> None:
+        """Wait until Airflow has noticed that all backfills have ended; it looks twice a minute."""
+
+        def ended() -> bool:
+            backfills = self.insist("GET", "/backfills?dag_id=daily_partitions")["backfills"]
+            return all(backfill["completed_at"] for backfill in backfills)
+
+        self.airflow.wait("no backfill is active", ended)
 
     def trigger(
         self, dag_id: str, logical_date: str | None = None, conf: Any = None, partition_key: str | None = None
@@ -395,7 +421,7 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     assert world.holders() == {}
 
 
-def test_a_range_of_more_days_than_airflow_maps_is_replaced_in_parts(world: World) -> None:
+def test_the_form_takes_a_range_of_more_days_than_airflow_maps(world: World) -> None:
     days = [f"2025-11-{day:02}" for day in range(1, 11)]
     for dt in days:
         world.stand.write(dt, {"a": 1})
@@ -506,6 +532,57 @@ def test_waiting_for_a_person_holds_no_worker_slot(world: World) -> None:
 
     assert run.ends() == "success"
     assert world.stand.published()[dt] == (1, 1)
+
+
+def test_the_commands_of_the_page_do_what_it_says(world: World) -> None:
+    days = [f"2025-10-0{day}" for day in (1, 2, 3)]
+    for dt in days:
+        world.stand.write(dt, {"a": 1})
+    [reserve, as_anna, give_back], [reprocess], [in_february], [status, release] = commands_of(PAGE)
+    reserve, as_anna, give_back, reprocess, release = (  # dates of this test's own
+        command.replace("2026-02", "2025-10") for command in (reserve, as_anna, give_back, reprocess, release)
+    )
+
+    world.shell(reserve)
+    world.shell(as_anna)
+    first = [world.run_of("daily_partitions", dt) for dt in days]
+    assert [run.ends() for run in first] == ["success"] * 3
+    assert {dt: world.holders()[dt] for dt in days} == dict.fromkeys(days, "anna")
+    assert {dt: world.stand.writers()[dt] for dt in days} == dict.fromkeys(days, "anna")
+    assert "anna" in world.shell(status)
+    world.shell(give_back)
+    assert not set(days) & set(world.holders())
+
+    for dt in days:
+        world.stand.write(dt, {"a": 1, "b": 2})
+    without, asked = reprocess.split(" --reprocess-behavior ")
+    assert asked == "completed"
+    world.no_backfill_is_active()
+    world.shell(without)
+    world.no_backfill_is_active()
+    assert {world.stand.published()[dt] for dt in days} == {(1, 1)}
+    world.shell(reprocess)
+    for run in first:
+        run.task_reaches("rollup", "success", tries=2)
+    assert {world.stand.published()[dt] for dt in days} == {(2, 3)}
+
+    with_zone = in_february.replace("daily_partitions", "new_york")
+    without_zone = re.sub(r"T\S+-05:00", "", with_zone)
+    assert [midnights(world.shell(command)) for command in (with_zone, without_zone)] == [[1, 2, 3], [1, 2]]
+    assert json.loads(world.shell(release))["released"] == []
+
+
+def midnights(said: str) -> list[int]:
+    """Return the days of February whose midnight in New York is among the runs that a dry run lists."""
+    listed = said.partition("Runs to be attempted")[2]
+    return [int(day) for day in re.findall(r"2026-02-(\d\d) 05:00:00\+00:00", listed)]
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """Return the commands of each block of a page that shows some, as a person types them."""
+    blocks = re.findall(r"^```\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    shown = [[line.removeprefix("$ ").partition("  #")[0] for line in b.splitlines() if line[0] == "$"] for b in blocks]
+    return [block for block in shown if block]
 
 
 def make_fourteen_days(events: Path) -> None:
