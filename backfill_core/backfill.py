@@ -59,7 +59,7 @@ class Backfill:
     @property
     def _source(self) -> EventFolder:
         if self._given_source is None:
-            raise UsageError("this reads events, and no folder of events was given")
+            raise UsageError("this reads events, and no folder of events was given; in Airflow, a connection's schema")
         return self._given_source
 
     def run(

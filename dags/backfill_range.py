@@ -1,7 +1,7 @@
 """Rerun a range of days: plan it, reserve all of it, replace day by day, derive the totals, give it back.
 
 Trigger it with its form. Nothing is written before the whole range is reserved; the plan is in the log of the first
-task. If somebody holds a day of the range, `claim` says who and tries again by its retries.
+task. If somebody holds a day of the range, `claim` says who and waits, for a day at most.
 """
 
 from datetime import timedelta
@@ -11,15 +11,11 @@ from backfill_airflow.operators import (
     ClaimRangeOperator,
     PlanRangeOperator,
     ReleaseRangeOperator,
-    ReplacePartitionOperator,
+    ReplaceRangeOperator,
     RollupOperator,
+    RunOutcomeOperator,
+    SplitRangeOperator,
 )
-
-
-def date_of(partition: dict[str, str]) -> str:
-    """Return the date of a planned partition."""
-    return partition["dt"]
-
 
 with DAG(
     dag_id="backfill_range",
@@ -42,13 +38,17 @@ with DAG(
     plan = PlanRangeOperator(
         task_id="plan", start="{{ params.start }}", end="{{ params.end }}", reason="{{ params.reason }}"
     )
-    claim = ClaimRangeOperator(task_id="claim", start="{{ params.start }}", end="{{ params.end }}")
-    replace = ReplacePartitionOperator.partial(
+    parts = SplitRangeOperator(task_id="parts", start="{{ params.start }}", end="{{ params.end }}")
+    claim = ClaimRangeOperator(task_id="claim", start="{{ params.start }}", end="{{ params.end }}", on_sealed="allow")
+    replace = ReplaceRangeOperator.partial(
         task_id="replace",
         outlets=[Asset("backfill://daily")],
-        map_index_template="{{ task.date }}",
-    ).expand(date=plan.output.map(date_of))
+        map_index_template="{{ task.start if task.start == task.end else task.start ~ ' to ' ~ task.end }}",
+    ).expand_kwargs(parts.output)
     rollup = RollupOperator(task_id="rollup", trigger_rule="none_failed")
     release = ReleaseRangeOperator(task_id="release", claim=claim.output)
 
-    plan >> claim >> replace >> rollup >> release.as_teardown(setups=claim)
+    outcome = RunOutcomeOperator(task_id="outcome")
+
+    [plan, parts] >> claim >> replace >> rollup >> release.as_teardown(setups=claim)
+    release >> outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)

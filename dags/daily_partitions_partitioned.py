@@ -15,7 +15,7 @@ if CronPartitionTimetable is not None:
         catchup=False,
         max_active_runs=1,
         default_args={
-            "retries": 8,
+            "retries": 12,
             "retry_delay": timedelta(seconds=15),
             "retry_exponential_backoff": True,
             "max_retry_delay": timedelta(minutes=30),
@@ -23,7 +23,9 @@ if CronPartitionTimetable is not None:
         doc_md=__doc__,
         tags=["backfill"],
     ):
-        replace = ReplacePartitionOperator(task_id="replace", outlets=[Asset("backfill://daily_partitioned")])
+        replace = ReplacePartitionOperator(
+            task_id="replace", on_no_data="retry", outlets=[Asset("backfill://daily_partitioned")]
+        )
         rollup = RollupOperator(task_id="rollup", trigger_rule="none_failed")
 
         replace >> rollup

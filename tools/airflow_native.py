@@ -140,10 +140,14 @@ class Airflow:
     """Airflow over REST, and the processes that it stands on.
 
     password: the user's, where Airflow asks for one.
+    environ: what its parts were started with, for a command line beside them.
     """
 
-    def __init__(self, address: str, processes: Processes, password: str = "") -> None:
+    def __init__(
+        self, address: str, processes: Processes, password: str = "", environ: Mapping[str, str] | None = None
+    ) -> None:
         self.address = address
+        self.environ = environ or {}
         self.password = password
         self._processes = processes
         self._token = ""
@@ -207,7 +211,7 @@ def native_airflow(home: Path, commands: Path, environ: Mapping[str, str], *, lo
         (home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
         for part, options in PARTS.items():
             parts.start(part, [command, part, *options], settings)
-        airflow = Airflow(address, parts)
+        airflow = Airflow(address, parts, environ=settings)
         airflow.wait("all parts are healthy", airflow.is_healthy, START_SECONDS)
         if login:
             made = home / "simple_auth_manager_passwords.json.generated"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 from airflow.providers.common.compat.sdk import (
     DAG,
@@ -62,12 +65,16 @@ __all__ = [
     "Param",
     "TriggerEvent",
     "conf",
+    "failed_before",
     "get_async_connection",
+    "has_intervals",
     "is_asset",
+    "most_mapped",
     "run_states",
     "stamp_partition",
     "task",
     "timetable_zone",
+    "triggerer_is_there",
 ]
 
 
@@ -79,8 +86,20 @@ def __getattr__(name: str) -> Any:
 
 def timetable_zone(dag: Any) -> Any:
     """Return the time zone in which the DAG's timetable counts days: a name or a pendulum zone."""
-    timetable = dag.timetable
+    timetable = _by_the_clock(dag)
     return getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None) or dag.timezone
+
+
+def has_intervals(dag: Any) -> bool:
+    """Return whether the runs of the DAG's schedule have data intervals, from one time of the schedule to the next."""
+    return type(_by_the_clock(dag)).__name__.endswith("DataIntervalTimetable")
+
+
+def _by_the_clock(dag: Any) -> Any:
+    """Return the timetable that knows of times: the one within AssetOrTimeSchedule, the first of several crons."""
+    timetable = getattr(dag.timetable, "timetable", dag.timetable)
+    several = getattr(timetable, "timetables", None) or getattr(timetable, "_timetables", None)
+    return several[0] if several else timetable
 
 
 def run_states(ti: Any, dag_id: str, run_id: str) -> tuple[bool, bool]:
@@ -97,6 +116,54 @@ def run_states(ti: Any, dag_id: str, run_id: str) -> tuple[bool, bool]:
 
     runs = DagRun.find(dag_id=dag_id, run_id=run_id)
     return bool(runs), any(run.state in ("queued", "running") for run in runs)
+
+
+def failed_before(context: Any, task: Any) -> list[str]:
+    """Return which tasks before this one have failed in its run, or never came to their turn because of that.
+
+    A mapped task is there once. Asked as in `run_states`.
+    """
+    ti, run, states = context["ti"], context["dag_run"], ["failed", "upstream_failed"]
+    before = sorted(task.get_flat_relative_ids(upstream=True))
+    if hasattr(ti, "get_ti_count"):
+
+        def count(task_id: str) -> int:
+            return int(ti.get_ti_count(dag_id=run.dag_id, task_ids=[task_id], run_ids=[run.run_id], states=states))
+
+        return [task_id for task_id in before if count(task_id)]
+
+    found = {instance.task_id for instance in run.get_task_instances(state=states)}
+    return [task_id for task_id in before if task_id in found]
+
+
+def most_mapped() -> int:
+    """Return over how many values Airflow maps a task at most."""
+    from airflow.providers.common.compat.sdk import conf
+
+    return int(conf.getint("core", "max_map_length", fallback=1024))
+
+
+def triggerer_is_there() -> bool:
+    """Return whether a triggerer runs: without one a deferred task would never come back.
+
+    Airflow 3 is asked by its API's public health check, 2.11 in its metadata database.
+    """
+    if find_spec("airflow.sdk") is None:
+        from airflow.jobs.job import most_recent_job
+
+        job = most_recent_job("TriggererJob")
+        return job is not None and job.is_alive()
+
+    from airflow.sdk.configuration import conf
+
+    base = conf.get("api", "base_url", fallback="") or "http://localhost:8080"
+    server = conf.get("core", "execution_api_server_url", fallback="") or f"{base.rstrip('/')}/execution/"
+    try:
+        health = f"{server.rstrip('/').removesuffix('/execution')}/api/v2/monitor/health"
+        with urlopen(health, timeout=10) as answer:  # noqa: S310  an address of Airflow's own configuration
+            return bool(json.load(answer)["triggerer"]["status"] == "healthy")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def is_asset(outlet: object) -> bool:

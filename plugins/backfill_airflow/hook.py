@@ -22,10 +22,10 @@ DEFAULT_CONN_ID = "backfill_default"
 class BackfillHook(BaseHook):
     """Opens the state store and the events folder that an Airflow connection names.
 
-    The connection's host is the store (a SQLite path, or a `postgresql://` URL), its schema the events folder; login,
-    password and port, where given, go into the URL. The default connection need not exist: then the runner's variables
-    `BACKFILL_DB`, `BACKFILL_EVENTS` and `BACKFILL_HOME` name both. Any other one must, since a typing error in its
-    name should not lead to another store.
+    The connection's host is the store (a SQLite path, or a `postgresql://` URL), its schema the events folder, which
+    claims, seals and totals do without; login, password and port, where given, go into the URL. The default connection
+    need not exist: then the runner's variables `BACKFILL_DB`, `BACKFILL_EVENTS` and `BACKFILL_HOME` name both. Any
+    other one must, since a typing error in its name should not lead to another store.
 
     :param conn_id: the connection of type `backfill`.
     """
@@ -43,7 +43,7 @@ class BackfillHook(BaseHook):
         """Return where the store and the events are.
 
         Raises:
-            UsageError: the connection names no store or no events folder.
+            UsageError: the connection names no store.
             AirflowNotFoundException: there is no such connection, and it is not the default one.
         """
         try:
@@ -81,10 +81,14 @@ class BackfillHook(BaseHook):
             settings = self.settings()
             with opened(settings) as backfill:
                 known = len(backfill.status()["partitions"])
-            EventFolder(settings.events).check()
+            if settings.events:
+                EventFolder(settings.events).check()
         except BackfillError as error:
             return False, str(error)
-        return True, f"{settings.db} knows {known} dates; the events are in {settings.events}"
+        events = (
+            f"the events are in {settings.events}" if settings.events else "no events folder: claims and seals only"
+        )
+        return True, f"{settings.db} knows {known} dates; {events}"
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
@@ -95,20 +99,22 @@ class BackfillHook(BaseHook):
 @contextmanager
 def opened(settings: Settings) -> Iterator[Backfill]:
     """Open the store that the settings name for as long as the block lasts."""
+    events = EventFolder(settings.events, settings.engine, settings.workers) if settings.events else None
     with open_store(settings.db) as store:
-        yield Backfill(store, EventFolder(settings.events, settings.engine, settings.workers))
+        yield Backfill(store, events)
 
 
 def settings_of(connection: Connection) -> Settings:
-    """Return the places that a connection names; how events are counted, the runner's variables say.
+    """Return the places that a connection names, `events` empty if none; the runner's variables say how to count.
 
     Raises:
-        UsageError: one of the two is missing.
+        UsageError: it names no store.
     """
-    store, events = connection.host, connection.schema
-    if not store or not events:
-        missing = "events folder (its schema)" if store else "state store (its host)"
-        raise UsageError(f"the connection {connection.conn_id} names no {missing}; fill it in under Admin, Connections")
+    store, events = connection.host, connection.schema or ""
+    if not store:
+        raise UsageError(
+            f"the connection {connection.conn_id} names no state store (its host); fill it in under Admin, Connections"
+        )
     counting = Settings.from_env(os.environ)
     return Settings(_named_by(store, connection), events, counting.engine, counting.workers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -10,17 +11,21 @@ from backfill_airflow.claims import attempt, who_holds
 from backfill_airflow.compat import (
     AirflowException,
     AirflowFailException,
+    AirflowSkipException,
     AirflowTaskTerminated,
     BaseOperator,
+    failed_before,
     is_asset,
+    most_mapped,
     stamp_partition,
+    triggerer_is_there,
 )
 from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
 from backfill_airflow.owner import caller_of, name_of
-from backfill_airflow.partition import dates_of
+from backfill_airflow.partition import dates_of, parts_of
 from backfill_airflow.stale import RunStates
 from backfill_airflow.triggers import PartitionFreeTrigger
-from backfill_airflow.verdict import airflow_verdict, conclude, one_of
+from backfill_airflow.verdict import airflow_verdict, conclude, one_line, one_of
 from backfill_core import DateRange
 from backfill_core.claims import ATTEMPT, RESERVATION
 from backfill_core.guard import LOST, MAX_SHRINK, check_share, claim_lost
@@ -44,10 +49,15 @@ if TYPE_CHECKING:
     from backfill_core.attempts import Taken
     from backfill_core.claims import Caller, Claim
 
-ON_CLAIMED = ("retry", "skip", "fail", "defer")
+ON_CLAIMED = ("defer", "retry", "skip", "fail")
 ON_SEALED = ("skip", "fail", "amend")
+ON_SEALED_RANGE = ("fail", "skip", "allow")
 ON_NO_DATA = ("skip", "fail", "retry")
 ON_EMPTY = ("fail", "allow")
+EVENT_KEYS = ("run", "date")
+
+TRIGGERER_GRACE = timedelta(minutes=10)
+"""How much later than a task's own deadline Airflow takes its trigger for dead."""
 
 
 class BackfillOperator(BaseOperator):
@@ -57,6 +67,7 @@ class BackfillOperator(BaseOperator):
     """
 
     ui_color = "#e8f0e4"
+    event_key = "run"
 
     def __init__(self, *, conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -68,21 +79,44 @@ class BackfillOperator(BaseOperator):
         with airflow_verdict(), BackfillHook(self.conn_id).backfill() as backfill:
             yield backfill
 
+    def announce(self, context: Context, dt: str, orders: int, amount: int, **extra: str) -> None:
+        """Say in the asset events what is right of the date now."""
+        self.send_event(context, [{"dt": dt, "orders": orders, "amount": amount, **extra}])
+
+    def announce_correction(self, context: Context, answer: AmendAnswer) -> None:
+        """Say what is right by the correction, and why."""
+        self.announce(context, answer["dt"], answer["orders_after"], answer["amount_after"], reason=answer["reason"])
+
+    def announce_nothing(self, context: Context) -> None:
+        """Send no asset event, though the task succeeds."""
+        self.send_event(context, [])
+
+    def send_event(self, context: Context, written: list[dict[str, Any]]) -> None:
+        """Put what was written into the one event of each outlet: the date itself, or the `partitions` if several."""
+        if not written:
+            self.outlets = []  # Airflow sends an event for each outlet that it finds there
+        for outlet in filter(is_asset, self.outlets):
+            event: Any = context["outlet_events"][outlet]
+            event.extra = written[0] if len(written) == 1 else {"partitions": written}
+            if self.event_key == "date":
+                for partition in written:
+                    stamp_partition(event, partition["dt"])
+
 
 class WaitingOperator(BackfillOperator):
     """What an operator does that meets another's claim: it neither waits nor overwrites.
 
-    :param on_claimed: what to do where somebody else holds a date. `retry` fails, so that Airflow calls again by the
-        task's `retries`, and then calls a person; `skip`; `fail` at once for good; `defer` gives the worker slot back
-        and comes again as soon as the dates are free.
+    :param on_claimed: what to do where somebody else holds a date. `defer` gives the worker slot back and comes again
+        as soon as the dates are free; where no triggerer runs it does as `retry`. `retry` fails, so that Airflow calls
+        again by the task's `retries`, and then calls a person; `skip`; `fail` at once for good.
     :param poll_interval: how often a deferred task looks, in seconds.
-    :param defer_timeout: after how long a deferred task gives up and fails.
+    :param defer_timeout: for how long a task waits in all, however often it is deferred; then it fails for good.
     """
 
     def __init__(
         self,
         *,
-        on_claimed: str = "retry",
+        on_claimed: str = "defer",
         poll_interval: float = 30,
         defer_timeout: timedelta = timedelta(days=1),
         **kwargs: Any,
@@ -91,10 +125,15 @@ class WaitingOperator(BackfillOperator):
         self.on_claimed = one_of("on_claimed", on_claimed, ON_CLAIMED)
         self.poll_interval = poll_interval
         self.defer_timeout = defer_timeout
+        self._deadline: float | None = None
 
-    def resume(self, context: Context, event: Any) -> Any:
-        """Go on after a deferral: do all of it again, as the dates may have been taken once more."""
+    def resume(self, context: Context, event: Any, deadline: float) -> Any:
+        """Go on after a deferral: do all of it again, as the dates may have been taken once more.
+
+        deadline: until when the task may wait, in seconds since 1970; set by its first deferral.
+        """
         self.log.info("%s", event)
+        self._deadline = deadline
         return self.act(context)
 
     def act(self, context: Context) -> Any:
@@ -103,20 +142,36 @@ class WaitingOperator(BackfillOperator):
 
     def give_way(self, dates: DateRange, caller: Caller, kind: str, denied: Mapping[str, str]) -> NoReturn:
         """End the task as `on_claimed` says."""
-        if self.on_claimed == "defer":
-            self.defer(
-                trigger=PartitionFreeTrigger(
-                    conn_id=self.conn_id,
-                    first=dates.first.isoformat(),
-                    last=dates.last.isoformat(),
-                    caller=caller,
-                    kind=kind,
-                    poll_interval=self.poll_interval,
-                ),
-                method_name="resume",
-                timeout=self.defer_timeout,
-            )
-        conclude(self.on_claimed, f"{who_holds(denied)}; nothing was written")
+        held = who_holds(denied)
+        if self.on_claimed == "defer" and triggerer_is_there():
+            self._wait(dates, caller, kind, held)
+        action = "retry" if self.on_claimed == "defer" else self.on_claimed
+        conclude(action, f"{held}; nothing was written")
+
+    def _wait(self, dates: DateRange, caller: Caller, kind: str, held: str) -> None:
+        """Defer until the dates are free or the time is up.
+
+        Airflow's own timeout is for a triggerer that dies meanwhile. It comes later, and the task is tried again.
+        """
+        deadline = self._deadline or time.time() + self.defer_timeout.total_seconds()
+        left = timedelta(seconds=deadline - time.time())
+        if left <= timedelta(0):
+            raise AirflowFailException(f"{one_line(held)}, still, after {self.defer_timeout}; nothing was written")
+        self.log.info("%s; waiting until it is free, for %s at most", one_line(held), left)
+        self.defer(
+            trigger=PartitionFreeTrigger(
+                conn_id=self.conn_id,
+                first=dates.first.isoformat(),
+                last=dates.last.isoformat(),
+                caller=caller,
+                kind=kind,
+                poll_interval=self.poll_interval,
+                deadline=deadline,
+            ),
+            method_name="resume",
+            kwargs={"deadline": deadline},
+            timeout=left + TRIGGERER_GRACE,
+        )
 
 
 class ReplacePartitionOperator(WaitingOperator):
@@ -136,6 +191,9 @@ class ReplacePartitionOperator(WaitingOperator):
         to that; `allow` writes it.
     :param max_shrink: the share of its orders that a partition may lose, from 0 to 1; it fails where more would go.
     :param amend_reason: (templated) the reason of a correction by `on_sealed="amend"`.
+    :param event_key: which partition key an asset event has. `run`: the run's own; where the run has none, neither has
+        the event, and the DAGs that are scheduled by the plain asset run. `date`: the partition; only DAGs with a
+        `PartitionedAssetTimetable` run then (Airflow 3.3; Airflow 2.11 has no keys).
     """
 
     template_fields: Sequence[str] = ("date", "claim_as", "amend_reason")
@@ -150,6 +208,7 @@ class ReplacePartitionOperator(WaitingOperator):
         on_empty: str = "fail",
         max_shrink: float = MAX_SHRINK,
         amend_reason: str = "late events, found by {{ run_id }}",
+        event_key: str = "run",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -160,6 +219,7 @@ class ReplacePartitionOperator(WaitingOperator):
         self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
         self.max_shrink = check_share(max_shrink)
         self.amend_reason = amend_reason
+        self.event_key = one_of("event_key", event_key, EVENT_KEYS)
         self._stopped = False
 
     def execute(self, context: Context) -> RunAnswer:
@@ -176,11 +236,11 @@ class ReplacePartitionOperator(WaitingOperator):
                 if receipt["done"]:
                     was = "as before" if (before["orders"], before["amount"]) == _sums(receipt) else _was(before)
                     self.log.info("%s: %s orders, amount %s; %s", *receipt["done"], *_sums(receipt), was)
-                    self._announce(context, receipt)
+                    self.announce(context, receipt["done"][0], *_sums(receipt))
                     return receipt
                 # What goes on to skip or fail returns nothing, but its receipt is the record of why.
                 context["ti"].xcom_push("return_value", dict(receipt))
-                return self._not_done(backfill, dates, caller, taken, receipt)
+                return self._not_done(context, backfill, dates, caller, taken, receipt)
 
     def _run(self, backfill: Backfill, dates: DateRange, taken: Taken) -> RunAnswer:
         [owner] = taken.owners.values()
@@ -200,13 +260,19 @@ class ReplacePartitionOperator(WaitingOperator):
         return {"owner": name_of(caller), "done": [], "skipped": [[dt, reason]], "orders": 0, "amount": 0}
 
     def _not_done(
-        self, backfill: Backfill, dates: DateRange, caller: Caller, taken: Taken, receipt: RunAnswer
+        self,
+        context: Context,
+        backfill: Backfill,
+        dates: DateRange,
+        caller: Caller,
+        taken: Taken,
+        receipt: RunAnswer,
     ) -> RunAnswer:
         for _, fault in receipt.get("failed", []):
-            raise AirflowFailException(fault)
+            raise AirflowFailException(one_line(fault))
         for dt, reason in receipt["skipped"]:
             if reason == "sealed" and self.on_sealed == "amend":
-                self._amend_if_late(backfill, dates, taken.claim)
+                self._amend_if_late(context, backfill, dates, taken.claim)
                 return receipt
             if reason == "sealed":
                 conclude(
@@ -219,27 +285,75 @@ class ReplacePartitionOperator(WaitingOperator):
             self.give_way(dates, caller, ATTEMPT, taken.denied)
         raise AirflowTaskTerminated(f"stopped by Airflow; {dates.first} is as it was")
 
-    def _amend_if_late(self, backfill: Backfill, dates: DateRange, claim: str | None) -> None:
+    def _amend_if_late(self, context: Context, backfill: Backfill, dates: DateRange, claim: str | None) -> None:
         late = backfill.late(dates)
         for _, fault in late["failed"]:
-            raise AirflowFailException(fault)
-        if late["late"]:
-            guard: dict[str, Any] = {"allow_empty": self.on_empty == "allow", "max_shrink": self.max_shrink}
-            self.log.info("Corrected: %s", backfill.amend(dates.first, self.amend_reason, claim=claim, **guard))
-        else:
+            raise AirflowFailException(one_line(fault))
+        if not late["late"]:
             self.log.info("%s is sealed, and its source has not moved on: no correction", dates.first)
-
-    def _announce(self, context: Context, receipt: RunAnswer) -> None:
-        """Put what was written into the asset event of each outlet."""
-        [dt], (orders, amount) = receipt["done"], _sums(receipt)
-        for outlet in filter(is_asset, self.outlets):
-            event: Any = context["outlet_events"][outlet]
-            event.extra = {"dt": dt, "orders": orders, "amount": amount}
-            stamp_partition(event, dt)
+            self.announce_nothing(context)
+            return
+        guard: dict[str, Any] = {"allow_empty": self.on_empty == "allow", "max_shrink": self.max_shrink}
+        answer = backfill.amend(dates.first, self.amend_reason, claim=claim, **guard)
+        self.log.info("Corrected: %s", answer)
+        self.announce_correction(context, answer)
 
     def on_kill(self) -> None:
         """Ask the run to stop: it does so between two pieces of the file, and the claim is given back."""
         self._stopped = True
+
+
+class ReplaceRangeOperator(ReplacePartitionOperator):
+    """Replace each partition of a range, one after the other, as `ReplacePartitionOperator` does with one.
+
+    Maps over the parts of a range of any length, see `SplitRangeOperator`. A partition that fails does not stop the
+    others; then the task fails and names it. The task is skipped if all of its partitions were.
+
+    :param start: (templated) the first day, YYYY-MM-DD. By default the one partition that the run means.
+    :param end: (templated) the last day, inclusive. By default `start`.
+    """
+
+    template_fields: Sequence[str] = ("start", "end", "claim_as", "amend_reason")
+
+    def __init__(self, *, start: str | None = None, end: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start = start
+        self.end = end
+        self._written: list[dict[str, Any]] = []
+
+    def act(self, context: Context) -> RunAnswer:
+        """Replace one partition after the other; then say what came of them."""
+        with airflow_verdict():
+            dates, owner = dates_of(context, self.start, self.end), name_of(caller_of(context, self.claim_as))
+        answer: RunAnswer = {"owner": owner, "done": [], "skipped": [], "orders": 0, "amount": 0}
+        faults: list[str] = []
+        left_alone: list[str] = []
+        for self.date in dates:
+            try:
+                receipt = super().act(context)
+            except AirflowFailException as fault:
+                faults.append(str(fault))
+            except AirflowSkipException as skip:
+                self.log.info("Skipped: %s", skip)
+                left_alone.append(str(skip))
+            else:
+                answer["done"] += receipt["done"]
+                answer["skipped"] += receipt["skipped"]
+                answer["orders"] += receipt["orders"]
+                answer["amount"] += receipt["amount"]
+        self.send_event(context, self._written)
+        if faults:
+            raise AirflowFailException("; ".join(faults))
+        if len(left_alone) == len(dates):
+            raise AirflowSkipException("; ".join(left_alone))
+        return answer
+
+    def announce(self, context: Context, dt: str, orders: int, amount: int, **extra: str) -> None:  # noqa: ARG002
+        """Keep it for the event of all of them."""
+        self._written.append({"dt": dt, "orders": orders, "amount": amount, **extra})
+
+    def announce_nothing(self, context: Context) -> None:
+        """Do nothing: others of the range may have been written."""
 
 
 class RangeOperator(BackfillOperator):
@@ -282,20 +396,43 @@ class PlanRangeOperator(RangeOperator):
             plan = backfill.plan(dates, name_of(caller), caller)
         counts = ", ".join(f"{plan[action]} {action}" for action in ("change", "unchanged", "skipped", "failed"))
         self.log.info("%s to %s, %s partitions: %s", plan["first"], plan["last"], plan["asked"], counts)
-        self.log.info("In the name of %s", name_of(caller))
+        self.log.info("In the name of %s", one_line(name_of(caller)))
         if self.reason:
-            self.log.info("Reason: %s", self.reason)
+            self.log.info("Reason: %s", one_line(self.reason))
         for partition in plan["partitions"]:
-            self.log.info("%s", _planned(partition))
+            self.log.info("%s", one_line(_planned(partition)))
         return plan["partitions"]
+
+
+class SplitRangeOperator(RangeOperator):
+    """Split a range into parts, one a date, or longer ones where that would be more than Airflow maps.
+
+    Airflow maps `[core] max_map_length` values, 1024. Returns the parts as `start` and `end`: what a mapped
+    `ReplaceRangeOperator` goes over by `expand_kwargs`.
+    """
+
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        """Split; see the class."""
+        with airflow_verdict():
+            parts = parts_of(dates_of(context, self.start, self.end), most_mapped())
+        return [{"start": part.first.isoformat(), "end": part.last.isoformat()} for part in parts]
 
 
 class ClaimRangeOperator(WaitingOperator, RangeOperator):
     """Reserve a whole range or nothing: the setup of a backfill, or of anybody's own tasks.
 
-    Where somebody else holds a date it takes nothing and does as `on_claimed` says. Its receipt has one key more than
-    the answer of `runner.py claim`: `claim`, the reservation's id, by which a `ReleaseRangeOperator` gives it back.
+    Where somebody else holds a date it takes nothing and does as `on_claimed` says. Its receipt has two keys more than
+    the answer of `runner.py claim`: `claim`, the reservation's id, by which a `ReleaseRangeOperator` gives it back, and
+    `sealed`, the dates of the range that were sealed then.
+
+    :param on_sealed: what to do where a date of the range is sealed. `fail` refuses the range, `skip` skips, and
+        `allow` claims it and names the sealed dates: for tasks that leave them alone themselves, as
+        `ReplacePartitionOperator` does. Looked at once, before the claim: a seal may come later.
     """
+
+    def __init__(self, *, on_sealed: str = "fail", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.on_sealed = one_of("on_sealed", on_sealed, ON_SEALED_RANGE)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Claim; see the class."""
@@ -305,11 +442,22 @@ class ClaimRangeOperator(WaitingOperator, RangeOperator):
         """Claim the range, or none of it."""
         with self.backfill() as backfill:
             dates, caller = dates_of(context, self.start, self.end), caller_of(context, self.claim_as)
+            sealed = self._sealed(backfill, dates)
             taken = backfill.take(dates, caller, RESERVATION)
             if taken.claim is None:
                 self.give_way(dates, caller, RESERVATION, taken.denied)
-        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, name_of(caller))
-        return {"owner": name_of(caller), "claimed": list(taken.owners), "denied": [], "claim": taken.claim}
+        name = name_of(caller)
+        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, one_line(name))
+        return {"owner": name, "claimed": list(taken.owners), "denied": [], "claim": taken.claim, "sealed": sealed}
+
+    def _sealed(self, backfill: Backfill, dates: DateRange) -> list[str]:
+        sealed = [status["dt"] for status in backfill.status(dates)["partitions"] if status["sealed"]]
+        if sealed:
+            named = f"{', '.join(sealed)} sealed: what was sent stays"
+            if self.on_sealed != "allow":
+                conclude(self.on_sealed, f"{named}; nothing was claimed")
+            self.log.warning("%s; whatever runs under this claim has to leave it alone", named)
+        return sealed
 
 
 class ReleaseRangeOperator(RangeOperator):
@@ -397,14 +545,17 @@ class AmendPartitionOperator(WaitingOperator):
                 if taken.claim is None:
                     self.give_way(dates, caller, ATTEMPT, taken.denied)
                 guard: dict[str, Any] = {"allow_empty": self.on_empty == "allow", "max_shrink": self.max_shrink}
-                return backfill.amend(dates.first, self.reason, claim=taken.claim, **guard)
+                answer = backfill.amend(dates.first, self.reason, claim=taken.claim, **guard)
+        self.announce_correction(context, answer)
+        return answer
 
 
 class FindLateOperator(BackfillOperator):
     """Find the sealed dates whose source has moved on, and say by how much.
 
-    Returns them, one a date: what a mapped `AmendPartitionOperator` goes over. A sealed date whose source is gone or
-    broken is a warning in the log.
+    Returns them, one a date: what a mapped `AmendPartitionOperator` goes over. If they are more than Airflow maps
+    (`[core] max_map_length`), it returns the first ones; the others are found again once these are corrected. A sealed
+    date whose source is gone or broken is a warning in the log.
     """
 
     def execute(self, context: Context) -> list[LatePartition]:  # noqa: ARG002
@@ -418,8 +569,10 @@ class FindLateOperator(BackfillOperator):
         for dt in answer["no_data"]:
             self.log.warning("%s is sealed, and its source file is gone", dt)
         for dt, fault in answer["failed"]:
-            self.log.warning("%s is sealed, and its source can't be counted: %s", dt, fault)
-        return answer["late"]
+            self.log.warning("%s is sealed, and its source can't be counted: %s", dt, one_line(fault))
+        if more := answer["late"][most_mapped() :]:
+            self.log.warning("%s more are late than Airflow maps, from %s on; run this again", len(more), more[0]["dt"])
+        return answer["late"][: most_mapped()]
 
 
 class RollupOperator(BackfillOperator):
@@ -429,6 +582,19 @@ class RollupOperator(BackfillOperator):
         """Derive; see the class."""
         with self.backfill() as backfill:
             return backfill.rollup()
+
+
+class RunOutcomeOperator(BaseOperator):
+    """Fail the run if a task before this one has failed: a teardown beside a `ReleaseRangeOperator`.
+
+    Use it as `outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)`. Airflow judges a run by its last tasks.
+    They are skipped in a run that somebody marks failed, and with them skipped it would end as a success.
+    """
+
+    def execute(self, context: Context) -> None:
+        """Look; see the class."""
+        if failed := failed_before(context, self):
+            raise AirflowFailException(f"this run is not whole: {', '.join(failed)} failed")
 
 
 class ReleaseStaleClaimsOperator(BackfillOperator):

@@ -11,7 +11,7 @@ from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
 from backfill_airflow.owner import caller_of
 from backfill_airflow.partition import dates_of
 from backfill_airflow.triggers import PartitionFreeTrigger
-from backfill_airflow.verdict import airflow_verdict
+from backfill_airflow.verdict import airflow_verdict, one_line
 from backfill_core.claims import RESERVATION
 
 if TYPE_CHECKING:
@@ -82,5 +82,5 @@ class PartitionFreeSensor(BaseSensorOperator):
             dates = dates_of(context, self.start, self.end)
             denied = backfill.denied(dates, caller_of(context, self.claim_as), RESERVATION)
         if denied:
-            self.log.info("%s", who_holds(denied))
+            self.log.info("%s", one_line(who_holds(denied)))
         return not denied

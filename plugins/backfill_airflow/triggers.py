@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from backfill_airflow.compat import BaseTrigger, TriggerEvent
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PartitionFreeTrigger(BaseTrigger):
-    """Fires once the rules of claims let the caller into every date of the range.
+    """Fires once the rules of claims let the caller into every date of the range, or at the deadline.
 
     :param conn_id: the connection of type `backfill`.
     :param first: the first day, YYYY-MM-DD.
@@ -25,10 +26,19 @@ class PartitionFreeTrigger(BaseTrigger):
     :param caller: who wants in, a `Caller` or the list of its fields.
     :param kind: for what: a `reservation` or an `attempt`.
     :param poll_interval: how often it looks, in seconds.
+    :param deadline: when it fires in any case, in seconds since 1970; None: it has none.
     """
 
     def __init__(
-        self, *, conn_id: str, first: str, last: str, caller: Sequence[Any], kind: str, poll_interval: float
+        self,
+        *,
+        conn_id: str,
+        first: str,
+        last: str,
+        caller: Sequence[Any],
+        kind: str,
+        poll_interval: float,
+        deadline: float | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
@@ -37,18 +47,23 @@ class PartitionFreeTrigger(BaseTrigger):
         self.caller = list(caller)
         self.kind = kind
         self.poll_interval = poll_interval
+        self.deadline = deadline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and its arguments, for another process."""
-        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval")
+        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval", "deadline")
         return "backfill_airflow.triggers.PartitionFreeTrigger", {name: getattr(self, name) for name in arguments}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until the range is free, then fire once."""
+        """Look until the range is free or the time is up, then fire once."""
         settings = await BackfillHook(self.conn_id).asettings()
-        while not await asyncio.to_thread(self._is_free, settings):
-            await asyncio.sleep(self.poll_interval)
-        yield TriggerEvent(f"{self.first} to {self.last} is free")  # type: ignore[no-untyped-call]
+        while not (free := await asyncio.to_thread(self._is_free, settings)):
+            left = self.poll_interval if self.deadline is None else self.deadline - time.time()
+            if left <= 0:
+                break
+            await asyncio.sleep(min(self.poll_interval, left))
+        ended = "is free" if free else "is not free, and the time to wait is up"
+        yield TriggerEvent(f"{self.first} to {self.last} {ended}")  # type: ignore[no-untyped-call]
 
     def _is_free(self, settings: Settings) -> bool:
         try:

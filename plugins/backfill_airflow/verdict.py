@@ -24,20 +24,26 @@ def airflow_verdict() -> Iterator[None]:
     try:
         yield
     except PartitionError as error:
-        raise AirflowFailException(str(error)) from None
+        raise AirflowFailException(one_line(str(error))) from None
     except (ClaimLostError, StoreError, SourceError) as error:
-        raise AirflowException(str(error)) from None
+        raise AirflowException(one_line(str(error))) from None
     except BackfillError as error:
-        raise AirflowFailException(str(error)) from None
+        raise AirflowFailException(one_line(str(error))) from None
 
 
 def conclude(action: str, sentence: str) -> NoReturn:
     """End the task as an `on_…` option says: `skip`, `fail` for good, or fail so that Airflow retries."""
+    sentence = one_line(sentence)
     if action == "skip":
         raise AirflowSkipException(sentence)
     if action == "fail":
         raise AirflowFailException(sentence)
     raise AirflowException(sentence)
+
+
+def one_line(text: str) -> str:
+    """Return a text of somebody else's so that it can't look like a line of the log of its own."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:

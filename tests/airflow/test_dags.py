@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
+from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from airflow_stand import ROOT, Run, Stand, context_of
-from backfill_airflow.compat import DAG
+from backfill_airflow.compat import DAG, task
+from backfill_airflow.hook import BackfillHook
+from backfill_airflow.operators import RollupOperator
 
 AIRFLOW_3 = find_spec("airflow.sdk") is not None
 FILES = sorted((ROOT / "dags").glob("*.py"))
@@ -61,12 +65,20 @@ def test_every_way_into_a_day_goes_through_intervals_of_a_day(dags: dict[str, DA
     assert (daily.catchup, daily.max_active_runs) == (False, 1)
 
 
+def test_a_day_without_a_file_is_waited_for_and_then_fails(dags: dict[str, DAG]) -> None:
+    replace: Any = dags["daily_partitions"].task_dict["replace"]
+    waits = [min(replace.retry_delay * 2**n, replace.max_retry_delay) for n in range(replace.retries)]
+
+    assert replace.on_no_data == "retry"
+    assert timedelta(hours=3) <= sum(waits, timedelta()) < timedelta(hours=4)
+
+
 def test_the_range_is_given_back_whatever_happens(dags: dict[str, DAG]) -> None:
     tasks = dags["backfill_range"].task_dict
 
     assert tasks["claim"].is_setup
     assert tasks["release"].is_teardown
-    assert {"plan", "claim", "replace", "rollup", "release"} == set(tasks)
+    assert {"plan", "parts", "claim", "replace", "rollup", "release", "outcome"} == set(tasks)
 
 
 @pytest.mark.parametrize(
@@ -102,3 +114,32 @@ def test_the_reason_of_a_correction_names_its_run(stand: Stand) -> None:
     task.render_template_fields(context_of(Run(run_id="manual__1")))
 
     assert task.amend_reason == "late events, found by manual__1"
+
+
+def test_the_code_of_the_page_makes_dags() -> None:
+    page = (ROOT / "docs" / "airflow.md").read_text()
+    counts_twice, guarded, own = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    start = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    names: dict[str, Any] = {"start": start, "task": task}
+
+    exec(counts_twice.replace("): ...", "): pass"), names)  # noqa: S102
+    exec(guarded.replace("…", "start_date=start"), names)  # noqa: S102
+    exec("from backfill_airflow.operators import *", names)  # noqa: S102
+    with DAG("own", start_date=start, schedule=None) as dag:
+        names["your_sql_or_spark_task"] = RollupOperator(task_id="work")
+        exec(own, names)  # noqa: S102
+
+    assert set(names["replace"].dag.task_dict) == {"replace", "rollup"}
+    assert names["rollup"].upstream_task_ids == {"replace"}
+    assert dag.task_dict["release"].is_teardown
+    assert dag.task_dict["work"].upstream_task_ids == {"claim"}
+
+
+def test_the_connection_of_the_page_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "airflow.md").read_text()
+    [connection] = re.findall(r"`AIRFLOW_CONN_BACKFILL_DEFAULT='(.*?)'`", page)
+    monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", connection)
+
+    settings = BackfillHook().settings()
+
+    assert (settings.db, settings.events) == ("/srv/backfill/state.db", "/srv/backfill/events")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +20,7 @@ from airflow_stand import ROOT, Stand
 from backfill_core import DateRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Airflow = Callable[..., str]
 
@@ -36,13 +39,15 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Stand:
 @pytest.fixture(scope="module")
 def environ(stand: Stand, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("airflow2")
+    shutil.copytree(ROOT / "dags", home / "dags")
+    shutil.copytree(Path(__file__).parent / "dags", home / "dags", dirs_exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     return {
         **inherited,
         "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}",  # the backfill calls `airflow` again for each task
         "PYTHONPATH": str(ROOT),
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
@@ -63,6 +68,7 @@ def airflow(environ: dict[str, str]) -> Airflow:
         return called.stdout + called.stderr
 
     airflow("db", "migrate")
+    airflow("dags", "reserialize")
     return airflow
 
 
@@ -117,31 +123,67 @@ def test_a_claim_that_a_killed_airflow_tasks_test_left_is_freed(
 
 
 def test_the_scheduler_replaces_yesterday_once_a_person_gives_it_back(
-    airflow: Airflow, environ: dict[str, str], stand: Stand, tmp_path: Path
+    airflow: Airflow, environ: dict[str, str], stand: Stand
 ) -> None:
     yesterday = (datetime.now(timezone.utc) - timedelta(days=1)).date().isoformat()
     stand.write(yesterday, {"a": 1, "b": 2})
     with stand.backfill() as backfill:
         backfill.claim(DateRange.parse(yesterday, yesterday), "anna")
-    logs = Path(environ["AIRFLOW_HOME"]) / "logs" / "dag_id=daily_partitions"
 
-    with (tmp_path / "scheduler.log").open("wb") as log:
-        command = [str(COMMANDS / "airflow"), "scheduler", "--skip-serve-logs"]
-        scheduler = subprocess.Popen(command, env=environ, stdout=log, stderr=log, start_new_session=True)
-    try:
+    with scheduling(environ) as scheduler:
         refusal = f"{yesterday} claimed_by:anna; nothing was written"
-        wait(scheduler, lambda: any(refusal in file.read_text() for file in logs.rglob("attempt=1.log")))
+        wait(scheduler, lambda: said(environ, "daily_partitions", refusal, attempt=1))
         assert yesterday not in stand.published()
 
         with stand.backfill() as backfill:
             backfill.release(DateRange.parse(yesterday, yesterday), "anna")
         wait(scheduler, lambda: yesterday in stand.published())
-    finally:
-        os.killpg(scheduler.pid, signal.SIGTERM)
-        scheduler.wait()
 
     assert stand.published()[yesterday] == (2, 3)
     assert stand.writers()[yesterday].startswith("daily_partitions/scheduled__")
+
+
+def test_what_was_written_starts_the_dag_behind_its_dataset_and_what_was_not_does_not(
+    airflow: Airflow, environ: dict[str, str], stand: Stand
+) -> None:
+    dt = "2025-12-22"
+    stand.write(dt, {"a": 1, "b": 2})
+
+    with scheduling(environ) as scheduler:
+        airflow("dags", "trigger", "producer", "--conf", json.dumps({"date": dt}), "--run-id", "first")
+        wait(scheduler, lambda: said(environ, "hears_the_asset", f"[{{'dt': '{dt}', 'orders': 2, 'amount': 3}}]"))
+
+        airflow("dags", "trigger", "producer", "--conf", json.dumps({"date": dt}), "--run-id", "again")
+        wait(scheduler, lambda: said(environ, "producer", "its source has not moved on: no correction"))
+        wait(scheduler, lambda: states_of(airflow, "producer") == {"first": "success", "again": "success"})
+
+    assert len(states_of(airflow, "hears_the_asset")) == 1
+
+
+def states_of(airflow: Airflow, dag_id: str) -> dict[str, str]:
+    """Return the state of each run of the DAG."""
+    answer = airflow("dags", "list-runs", "--dag-id", dag_id, "--output", "json").splitlines()
+    [runs] = [json.loads(line) for line in answer if line.startswith("[{")]  # its log goes before
+    return {run["run_id"]: run["state"] for run in runs}
+
+
+def said(environ: dict[str, str], dag_id: str, text: str, attempt: int | str = "*") -> bool:
+    """Tell whether a task of the DAG has said this in its log."""
+    logs = Path(environ["AIRFLOW_HOME"]) / "logs" / f"dag_id={dag_id}"
+    return any(text in file.read_text() for file in logs.rglob(f"attempt={attempt}.log"))
+
+
+@contextmanager
+def scheduling(environ: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the scheduler for as long as the block lasts."""
+    command = [str(COMMANDS / "airflow"), "scheduler", "--skip-serve-logs"]
+    with (Path(environ["AIRFLOW_HOME"]) / "scheduler.log").open("ab") as log:
+        scheduler = subprocess.Popen(command, env=environ, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield scheduler
+    finally:
+        os.killpg(scheduler.pid, signal.SIGTERM)
+        scheduler.wait()
 
 
 def wait(scheduler: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 BIG = 3_000_000
 """Orders enough to be caught in the middle of."""
 
+PAGE = ROOT / "docs" / "airflow.md"
 ENDED = ("success", "failed", "skipped", "upstream_failed")
 
 
@@ -47,6 +50,29 @@ class World:
             [sys.executable, str(ROOT / "runner.py"), *arguments], env=environ, capture_output=True, check=True
         )
         return json.loads(called.stdout)
+
+    def shell(self, command: str) -> str:
+        """Call a command as a person types it, in the environment of Airflow; return what it says."""
+        environ = {
+            **self.airflow.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "BACKFILL_DB": self.stand.db,
+            "BACKFILL_EVENTS": str(self.stand.events),
+        }
+        called = subprocess.run(
+            shlex.split(command), cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        )
+        assert called.returncode == 0, called.stdout + called.stderr
+        return called.stdout
+
+    def no_backfill_is_active(self) -> None:
+        """Wait until Airflow has noticed that all backfills have ended; it looks twice a minute."""
+
+        def ended() -> bool:
+            backfills = self.insist("GET", "/backfills?dag_id=daily_partitions")["backfills"]
+            return all(backfill["completed_at"] for backfill in backfills)
+
+        self.airflow.wait("no backfill is active", ended)
 
     def trigger(
         self,
@@ -74,6 +100,16 @@ class World:
             return self.insist("GET", f"/dags/{dag_id}/dagRuns{query}")["dag_runs"]
 
         [run] = self.airflow.wait(f"a run of {dag_id} for {dt}", found)
+        return Run(self, dag_id, run["dag_run_id"])
+
+    def run_heard(self, dag_id: str, partition_key: str | None = None) -> Run:
+        """Return the run that an asset event started, as soon as there is one: the only one of its key."""
+
+        def found() -> Any:
+            runs = self.insist("GET", f"/dags/{dag_id}/dagRuns")["dag_runs"]
+            return [run for run in runs if run["partition_key"] == partition_key]
+
+        [run] = self.airflow.wait(f"a run of {dag_id} for {partition_key or 'an event'}", found)
         return Run(self, dag_id, run["dag_run_id"])
 
     def backfill(self, first: str, last: str, conf: Any = None, reprocess: str = "none") -> list[Run]:
@@ -236,6 +272,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "BACKFILL_ENGINE": "python",  # slow enough to be caught in the middle
         "BACKFILL_WORKERS": "1",
+        "AIRFLOW__CORE__MAX_MAP_LENGTH": "4",  # a long range, in short
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
         world = World(airflow, stand)
@@ -246,6 +283,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "guarded",
             "nested",
             "waiting",
+            "hears_its_dates",
         ):
             airflow.wait(f"the DAG {dag_id} is known", partial(is_known, airflow, dag_id))
         yield world
@@ -273,10 +311,10 @@ BEFORE = (TODAY - timedelta(days=2)).isoformat()
 def test_a_range_that_a_person_reserved_lets_in_only_runs_in_her_name(world: World) -> None:
     world.stand.write(BEFORE, {"b": 7})
     scheduled = world.run_of("daily_partitions", YESTERDAY)
-    scheduled.task_reaches("replace", "up_for_retry")
+    scheduled.task_reaches("replace", "deferred")
 
     assert scheduled.receipt("replace")["skipped"] == [[YESTERDAY, "claimed_by:anna"]]
-    assert f"{YESTERDAY} claimed_by:anna; nothing was written" in scheduled.log("replace")
+    assert f"{YESTERDAY} claimed_by:anna; waiting until it is free" in scheduled.log("replace")
 
     [hers] = world.backfill(BEFORE, BEFORE, conf={"owner": "anna"})
 
@@ -297,7 +335,7 @@ def test_a_run_by_hand_and_a_backfill_of_one_date_meet_and_one_writes(world: Wor
 
     with world.caught_while_holding(by_hand, dt):
         [backfill] = world.backfill(dt, dt)
-        backfill.task_reaches("replace", "up_for_retry")
+        backfill.task_reaches("replace", "deferred")
 
         assert backfill.receipt("replace")["skipped"] == [
             [dt, f"claimed_by:daily_partitions/{by_hand.run_id}, replace"]
@@ -308,9 +346,7 @@ def test_a_run_by_hand_and_a_backfill_of_one_date_meet_and_one_writes(world: Wor
     assert by_hand.receipt("replace")["done"] == [dt]
     assert backfill.ends() == "success"
     assert world.stand.published()[dt] == (BIG, BIG)
-    tries = backfill.task("replace")["try_number"]
-    assert tries > 1
-    assert "as before" in backfill.log("replace", tries)
+    assert "as before" in backfill.log("replace")
     assert dt not in world.holders()
 
 
@@ -402,11 +438,11 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     for dt, orders in (("2026-01-01", {"a": 1}), ("2026-01-02", {"b": 2}), ("2026-01-04", {"d": 4})):
         world.stand.write(dt, orders)
     world.command("claim", "2026-01-04", "2026-01-04", "anna")
-    form = {"start": "2026-01-01", "end": "2026-01-04", "owner": None, "reason": "the source was rewritten"}
+    form = {"start": "2026-01-01", "end": "2026-01-04", "owner": None, "reason": "the source was rewritten\nby us"}
     run = world.trigger("backfill_range", conf=form)
-    run.task_reaches("claim", "up_for_retry")
+    run.task_reaches("claim", "deferred")
 
-    assert "2026-01-04 claimed_by:anna; nothing was written" in run.log("claim")
+    assert "2026-01-04 claimed_by:anna; waiting until it is free" in run.log("claim")
     assert not {dt for dt in world.stand.published() if dt < "2026-01-05"}
     assert world.holders() == {"2026-01-04": "anna"}
 
@@ -417,7 +453,7 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     assert "2026-01-01 to 2026-01-04, 4 partitions: 2 change, 0 unchanged, 2 skipped, 0 failed" in plan
     assert "2026-01-02  change (new): nothing -> 1 orders, amount 2" in plan
     assert "2026-01-04  skipped (claimed_by:anna)" in plan
-    assert "Reason: the source was rewritten" in plan
+    assert json.dumps("Reason: the source was rewritten\\nby us")[1:-1] in plan
     replaced = sorted((t["rendered_map_index"], t["state"]) for t in run.tasks() if t["task_id"] == "replace")
     assert replaced == [
         ("2026-01-01", "success"),
@@ -431,6 +467,63 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
     assert world.holders() == {}
 
 
+def test_the_form_takes_a_range_of_more_days_than_airflow_maps(world: World) -> None:
+    days = [f"2025-11-{day:02}" for day in range(1, 11)]
+    for dt in days:
+        world.stand.write(dt, {"a": 1})
+    run = world.trigger("backfill_range", conf={"start": days[0], "end": days[-1], "owner": None, "reason": "long"})
+
+    assert run.ends() == "success"
+    assert sorted(task["rendered_map_index"] for task in run.tasks() if task["task_id"] == "replace") == [
+        "2025-11-01 to 2025-11-03",
+        "2025-11-04 to 2025-11-06",
+        "2025-11-07 to 2025-11-09",
+        "2025-11-10",
+    ]
+    assert [dt for dt in sorted(world.stand.published()) if dt.startswith("2025-11")] == days
+    assert world.holders() == {}
+
+
+def test_a_range_that_is_marked_failed_while_it_is_replaced_ends_as_failed_and_is_free(world: World) -> None:
+    dt = "2026-01-15"
+    world.stand.write_big(dt, BIG)
+    run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "marked failed"})
+
+    with world.caught_while_holding(run, dt):
+        world.insist("PATCH", run.path, {"state": "failed"})
+
+    run.task_reaches("outcome", "failed")
+    assert run.ends() == "failed"
+    assert run.task("rollup")["state"] == "skipped"
+    assert "this run is not whole: replace failed" in run.log("outcome")
+    assert world.holders() == {}
+
+
+def test_a_run_of_which_one_partition_failed_is_failed_and_the_others_are_written(world: World) -> None:
+    good, bad = "2026-01-17", "2026-01-18"
+    world.stand.write(good, {"a": 1})
+    world.stand.write(bad, {"b": 2}).write_text("no order\n")
+    form = {"start": good, "end": bad, "owner": None, "reason": "one is broken"}
+    by_form, [daily] = world.trigger("backfill_range", conf=form), world.backfill(bad, bad)
+
+    assert (by_form.ends(), daily.ends()) == ("failed", "failed")
+    assert world.stand.published()[good] == (1, 1)
+    assert bad not in world.stand.published()
+    assert world.holders() == {}
+
+
+def test_waiting_for_a_person_has_an_end(world: World) -> None:
+    dt = "2025-12-12"
+    world.stand.write(dt, {"a": 1})
+    world.command("claim", dt, dt, "anna")
+    run = world.trigger("impatient", conf={"start": dt})
+
+    assert run.ends() == "failed"
+    assert f"{dt} claimed_by:anna, still, after 0:00:05; nothing was written" in run.log("replace")
+    assert run.task("replace")["try_number"] == 1
+    assert world.command("release", dt, dt, "anna")["released"] == [dt]
+
+
 def test_a_run_of_a_partition_key_replaces_it_and_tells_the_assets(world: World) -> None:
     dt = "2025-12-20"
     world.stand.write(dt, {"a": 1, "b": 2})
@@ -441,6 +534,24 @@ def test_a_run_of_a_partition_key_replaces_it_and_tells_the_assets(world: World)
     [event] = run.asset_events()
     assert event["extra"] == {"dt": dt, "orders": 2, "amount": 3}
     assert event["partition_key"] == dt
+    assert world.run_heard("hears_keyed_runs", dt).ends() == "success"
+
+
+def test_what_was_written_starts_the_dags_behind_it_and_what_was_not_starts_none(world: World) -> None:
+    dt = "2025-12-22"
+    world.stand.write(dt, {"a": 1, "b": 2})
+    first = world.trigger("producer", conf={"date": dt})
+
+    assert first.ends() == "success"
+    heard, keyed = world.run_heard("hears_the_asset"), world.run_heard("hears_its_dates", dt)
+    assert (heard.ends(), keyed.ends()) == ("success", "success")
+    assert heard.receipt("hear") == keyed.receipt("hear") == [{"dt": dt, "orders": 2, "amount": 3}]
+
+    again = world.trigger("producer", conf={"date": dt})  # sealed meanwhile, and its source has not moved on
+
+    assert again.ends() == "success"
+    assert (again.task("replace")["state"], again.task("keyed")["state"]) == ("success", "skipped")
+    assert again.asset_events() == []
 
 
 def test_somebody_elses_task_is_guarded_and_its_failure_frees_the_range(world: World) -> None:
@@ -527,8 +638,8 @@ def test_two_runs_in_a_persons_name_enter_in_turn_and_no_conf_speaks_for_a_run(w
         [second] = world.backfill(dt, dt, conf={"owner": "anna"})
         name = f"daily_partitions/{first.run_id}"
         third = world.trigger("daily_partitions_partitioned", partition_key=dt, conf={"owner": name})
-        second.task_reaches("replace", "up_for_retry")
-        third.task_reaches("replace", "up_for_retry")
+        second.task_reaches("replace", "deferred")
+        third.task_reaches("replace", "deferred")
 
         assert second.receipt("replace")["skipped"] == [[dt, f"claimed_by:anna, {name}, replace"]]
         assert third.receipt("replace")["skipped"] == [[dt, "claimed_by:anna"]]
@@ -575,7 +686,7 @@ def test_nothing_stays_claimed_where_the_claim_was_marked_as_a_success_by_hand(w
     world.stand.write(dt, {"a": 1})
     world.command("claim", dt, dt, "anna")
     run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "a test"})
-    run.task_reaches("claim", "up_for_retry")
+    run.task_reaches("claim", "deferred")
 
     world.command("release", dt, dt, "anna")
     world.insist("PATCH", f"{run.path}/taskInstances/claim", {"new_state": "success"})
@@ -603,6 +714,57 @@ def test_a_killed_run_with_an_id_of_its_own_is_freed_when_it_was_deleted(world: 
     assert [dt, f"{holder}, replace", "Airflow no longer knows its run"] in freeing.receipt("release")["released"]
     assert f"Released {dt} of {holder}, replace: Airflow no longer knows its run" in freeing.log("release")
     assert dt not in world.holders()
+
+
+def test_the_commands_of_the_page_do_what_it_says(world: World) -> None:
+    days = [f"2025-10-0{day}" for day in (1, 2, 3)]
+    for dt in days:
+        world.stand.write(dt, {"a": 1})
+    [reserve, as_anna, give_back], [reprocess], [in_february], [status, release] = commands_of(PAGE)
+    reserve, as_anna, give_back, reprocess, release = (  # dates of this test's own
+        command.replace("2026-02", "2025-10") for command in (reserve, as_anna, give_back, reprocess, release)
+    )
+
+    world.shell(reserve)
+    world.shell(as_anna)
+    first = [world.run_of("daily_partitions", dt) for dt in days]
+    assert [run.ends() for run in first] == ["success"] * 3
+    assert {dt: world.holders()[dt] for dt in days} == dict.fromkeys(days, "anna")
+    assert {dt: world.stand.writers()[dt] for dt in days} == dict.fromkeys(days, "anna")
+    assert "anna" in world.shell(status)
+    world.shell(give_back)
+    assert not set(days) & set(world.holders())
+
+    for dt in days:
+        world.stand.write(dt, {"a": 1, "b": 2})
+    without, asked = reprocess.split(" --reprocess-behavior ")
+    assert asked == "completed"
+    world.no_backfill_is_active()
+    world.shell(without)
+    world.no_backfill_is_active()
+    assert {world.stand.published()[dt] for dt in days} == {(1, 1)}
+    world.shell(reprocess)
+    for run in first:
+        run.task_reaches("rollup", "success", tries=2)
+    assert {world.stand.published()[dt] for dt in days} == {(2, 3)}
+
+    with_zone = in_february.replace("daily_partitions", "new_york")
+    without_zone = re.sub(r"T\S+-05:00", "", with_zone)
+    assert [midnights(world.shell(command)) for command in (with_zone, without_zone)] == [[1, 2, 3], [1, 2]]
+    assert json.loads(world.shell(release))["released"] == []
+
+
+def midnights(said: str) -> list[int]:
+    """Return the days of February whose midnight in New York is among the runs that a dry run lists."""
+    listed = said.partition("Runs to be attempted")[2]
+    return [int(day) for day in re.findall(r"2026-02-(\d\d) 05:00:00\+00:00", listed)]
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """Return the commands of each block of a page that shows some, as a person types them."""
+    blocks = re.findall(r"^```\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    shown = [[line.removeprefix("$ ").partition("  #")[0] for line in b.splitlines() if line[0] == "$"] for b in blocks]
+    return [block for block in shown if block]
 
 
 def make_fourteen_days(events: Path) -> None:

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_stand import Run, Stand, context_of
 from backfill_airflow.compat import (
@@ -22,13 +27,17 @@ from backfill_airflow.operators import (
     ReleaseRangeOperator,
     ReleaseStaleClaimsOperator,
     ReplacePartitionOperator,
+    ReplaceRangeOperator,
     RollupOperator,
     SealRangeOperator,
+    SplitRangeOperator,
 )
+from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_core import DateRange
 from backfill_core.claims import ATTEMPT, RESERVATION, Caller
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 DAY = "2024-05-01"
@@ -99,6 +108,37 @@ def test_each_outlet_gets_an_event_with_its_partition(stand: Stand) -> None:
     assert context["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 3}
 
 
+@pytest.mark.parametrize(("event_key", "keys"), [("run", []), ("date", [DAY])])
+def test_an_event_has_a_key_of_its_own_only_where_that_is_asked_for(
+    stand: Stand, event_key: str, keys: list[str]
+) -> None:
+    stand.write(DAY, {"a": 1})
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+    stamped: list[str] = []
+    context["outlet_events"][asset].add_partitions = stamped.append
+
+    replace(context, outlets=[asset], event_key=event_key)
+
+    assert stamped == keys
+
+
+def test_a_correction_is_announced_and_no_correction_is_not(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    replace()
+    SealRangeOperator(task_id="seal").execute(context_of(RUN))
+    stand.write(DAY, {"a": 1, "b": 2})
+    asset, first, second = Asset("backfill://daily"), context_of(RUN), context_of(RUN)
+    task = ReplacePartitionOperator(task_id="replace", outlets=[asset], on_sealed="amend", amend_reason="late")
+
+    task.execute(first)
+    announced = list(task.outlets)
+    task.execute(second)
+
+    assert announced == [asset]
+    assert first["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 3, "reason": "late"}
+    assert (task.outlets, dict(second["outlet_events"])) == ([], {})
+
+
 @pytest.mark.parametrize(
     ("on_claimed", "verdict"),
     [("retry", AirflowException), ("skip", AirflowSkipException), ("fail", AirflowFailException)],
@@ -117,6 +157,66 @@ def test_a_claimed_date_is_left_alone_and_its_holder_is_named(
     assert context["ti"].xcoms["return_value"]["skipped"] == [[DAY, "claimed_by:anna"]]
     assert stand.published() == {}
     assert stand.holders() == {DAY: "anna"}
+
+
+def test_a_claimed_date_is_waited_for_without_a_worker_where_a_triggerer_runs(stand: Stand, triggerer: None) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+
+    with pytest.raises(TaskDeferred) as deferred:
+        replace(defer_timeout=timedelta(hours=2))
+
+    assert 0 < deferred.value.kwargs["deadline"] - time.time() <= 7200  # type: ignore[index]
+    assert deferred.value.trigger.serialize()[1]["deadline"] == deferred.value.kwargs["deadline"]  # type: ignore[index]
+
+
+def test_a_claimed_date_is_tried_again_where_no_triggerer_runs(stand: Stand, airflow_database: None) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna")
+
+    with pytest.raises(AirflowException, match="2024-05-01 claimed_by:anna; nothing was written") as raised:
+        replace()
+
+    assert type(raised.value) is AirflowException
+
+
+def test_all_deferrals_of_a_task_have_one_deadline(stand: Stand, triggerer: None) -> None:
+    claim(stand, days(DAY), "anna")
+    stand.write(DAY, {"a": 1})
+    task, soon = ReplacePartitionOperator(task_id="replace"), time.time() + 60
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.resume(context_of(RUN), "free", deadline=soon)
+    with pytest.raises(AirflowFailException, match="claimed_by:anna, still, after 1 day, 0:00:00; nothing was written"):
+        task.resume(context_of(RUN), "the time is up", deadline=time.time())
+
+    assert deferred.value.kwargs == {"deadline": soon}
+
+
+@pytest.mark.parametrize(("seconds", "ending"), [(0, "is not free, and the time to wait is up"), (None, "is free")])
+def test_a_trigger_fires_when_the_range_is_free_or_the_time_is_up(
+    stand: Stand, airflow_database: None, seconds: int | None, ending: str
+) -> None:
+    if seconds is not None:
+        claim(stand, days(DAY), "anna")
+    deadline = None if seconds is None else time.time() + seconds
+    trigger = PartitionFreeTrigger(
+        conn_id="backfill_default",
+        first=DAY,
+        last=DAY,
+        caller=Caller(OWN, "replace"),
+        kind=ATTEMPT,
+        poll_interval=60,
+        deadline=deadline,
+    )
+
+    event: Any = asyncio.run(first_of(trigger.run()))
+
+    assert event.payload == f"{DAY} to {DAY} {ending}"
+
+
+async def first_of(events: AsyncIterator[Any]) -> Any:
+    return await anext(events)
 
 
 def test_a_run_passes_what_the_runner_was_told_in_its_name(stand: Stand) -> None:
@@ -415,13 +515,15 @@ def test_a_folder_that_is_not_there_is_tried_again(stand: Stand) -> None:
     assert not isinstance(raised.value, AirflowFailException)
 
 
-@pytest.mark.parametrize("option", ["on_claimed", "on_sealed", "on_no_data", "on_empty"])
+@pytest.mark.parametrize("option", ["on_claimed", "on_sealed", "on_no_data", "on_empty", "event_key"])
 def test_an_option_that_means_nothing_is_refused_when_the_dag_is_parsed(option: str) -> None:
     with pytest.raises(ValueError, match=rf"{option} is 'wait'; it is one of "):
         replace(**{option: "wait"})
 
 
-def test_the_store_may_be_in_postgresql(postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_may_be_in_postgresql(
+    postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, airflow_database: None
+) -> None:
     stand = Stand(tmp_path, postgres.new_store())
     monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", stand.connection())
     stand.write(DAY, {"a": 1, "b": 2})
@@ -446,6 +548,14 @@ def test_the_store_may_be_in_postgresql(postgres: Any, tmp_path: Path, monkeypat
 
 
 # Ranges
+
+
+def test_words_of_others_can_not_look_like_a_line_of_the_log(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    claim(stand, days(DAY), "anna\n[2024-05-01] INFO - all is well")
+
+    with pytest.raises(AirflowException, match=r"claimed_by:anna\\n\[2024-05-01\] INFO - all is well"):
+        replace(on_claimed="retry")
 
 
 def test_a_plan_says_what_would_happen_and_writes_nothing(stand: Stand) -> None:
@@ -477,6 +587,7 @@ def test_a_range_is_claimed_and_released_by_what_the_claim_took(stand: Stand) ->
         "claimed": [DAY, "2024-05-02", "2024-05-03"],
         "denied": [],
         "claim": "its id",
+        "sealed": [],
     }
     assert set(stand.holders().values()) == {OWN}
 
@@ -486,7 +597,7 @@ def test_a_range_is_claimed_and_released_by_what_the_claim_took(stand: Stand) ->
     assert stand.holders() == {}
 
 
-def test_a_range_is_claimed_whole_or_not_at_all(stand: Stand) -> None:
+def test_a_range_is_claimed_whole_or_not_at_all(stand: Stand, airflow_database: None) -> None:
     claim(stand, days("2024-05-04", "2024-05-05"), "A")
 
     with pytest.raises(AirflowException, match="2024-05-04 claimed_by:A, 2024-05-05 claimed_by:A; nothing was written"):
@@ -549,7 +660,92 @@ def test_the_rollup_is_derived_from_all_that_is_published(stand: Stand) -> None:
     assert receipts == [{"mode": "derive", "order_total": 3, "amount_total": 13}] * 2
 
 
+def test_a_range_has_as_many_parts_as_airflow_maps_at_most(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
+    split = [SplitRangeOperator(task_id="parts", start="2024-02-28", end=end) for end in ("2024-03-01", "2024-03-04")]
+
+    few, many = (operator.execute(context_of(RUN)) for operator in split)
+
+    assert few == [{"start": dt, "end": dt} for dt in ("2024-02-28", "2024-02-29", "2024-03-01")]
+    assert many == [
+        {"start": "2024-02-28", "end": "2024-02-29"},
+        {"start": "2024-03-01", "end": "2024-03-02"},
+        {"start": "2024-03-03", "end": "2024-03-04"},
+    ]
+
+
+def test_a_part_of_a_range_is_replaced_but_for_what_is_left_alone(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1})
+    stand.write("2024-05-03", {"c": 3, "d": 4})
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+
+    receipt = ReplaceRangeOperator(task_id="replace", start=DAY, end="2024-05-03", outlets=[asset]).execute(context)
+
+    assert receipt == {"owner": OWN, "done": [DAY, "2024-05-03"], "skipped": [], "orders": 3, "amount": 8}
+    assert stand.published() == {DAY: (1, 1), "2024-05-03": (2, 7)}
+    assert stand.holders() == {}
+    first, second = context["outlet_events"][asset].extra["partitions"]
+    assert (first, second["dt"]) == ({"dt": DAY, "orders": 1, "amount": 1}, "2024-05-03")
+
+
+def test_a_broken_partition_of_a_range_fails_it_and_the_others_are_written(stand: Stand) -> None:
+    stand.write(DAY, {"a": 1}).write_text("no order\n")
+    stand.write("2024-05-02", {"b": 2})
+
+    with pytest.raises(AirflowFailException, match=f"dt={DAY}.jsonl:1: "):
+        ReplaceRangeOperator(task_id="replace", start=DAY, end="2024-05-02").execute(context_of(RUN))
+
+    assert stand.published() == {"2024-05-02": (1, 2)}
+    assert stand.holders() == {}
+
+
+def test_a_range_is_skipped_if_nothing_of_it_was_written(stand: Stand) -> None:
+    with pytest.raises(AirflowSkipException, match=r"2024-05-01 has no source file .*; 2024-05-02 has no source file"):
+        ReplaceRangeOperator(task_id="replace", start=DAY, end="2024-05-02").execute(context_of(RUN))
+
+
+@pytest.mark.parametrize(("on_sealed", "verdict"), [("fail", AirflowFailException), ("skip", AirflowSkipException)])
+def test_a_range_with_a_sealed_date_is_not_claimed(stand: Stand, on_sealed: str, verdict: type[Exception]) -> None:
+    SealRangeOperator(task_id="seal", start=DAY).execute(context_of(RUN))
+    options = {"on_sealed": on_sealed} if on_sealed != "fail" else {}
+
+    with pytest.raises(verdict, match="2024-05-01 sealed: what was sent stays; nothing was claimed"):
+        ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-02", **options).execute(context_of(RUN))
+
+    assert stand.holders() == {}
+
+
+def test_a_claim_that_allows_sealed_dates_names_them(stand: Stand) -> None:
+    SealRangeOperator(task_id="seal", start=DAY).execute(context_of(RUN))
+    claiming = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-02", on_sealed="allow")
+
+    receipt = claiming.execute(context_of(RUN))
+
+    assert (receipt["sealed"], receipt["claimed"]) == ([DAY], [DAY, "2024-05-02"])
+
+
+def test_claims_and_seals_need_no_events_folder(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_BACKFILL_DEFAULT", json.dumps({"conn_type": "backfill", "host": stand.db}))
+
+    receipt = ClaimRangeOperator(task_id="claim", start=DAY).execute(context_of(RUN))
+    SealRangeOperator(task_id="seal", start="2024-05-02").execute(context_of(RUN))
+    ReleaseRangeOperator(task_id="release", claim=receipt).execute(context_of(RUN))
+
+    with pytest.raises(AirflowFailException, match="no folder of events was given"):
+        replace()
+    assert stand.holders() == {}
+
+
 # Corrections
+
+
+def test_no_more_late_dates_are_returned_than_airflow_maps(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "1")
+    SealRangeOperator(task_id="seal", start=DAY, end="2024-05-02").execute(context_of(RUN))
+    for dt in (DAY, "2024-05-02"):
+        stand.write(dt, {"a": 1})
+
+    assert [late["dt"] for late in FindLateOperator(task_id="find").execute(context_of(RUN))] == [DAY]
 
 
 def test_a_correction_stands_beside_what_was_published(stand: Stand) -> None:
@@ -558,9 +754,12 @@ def test_a_correction_stands_beside_what_was_published(stand: Stand) -> None:
     SealRangeOperator(task_id="seal").execute(context_of(RUN))
     stand.write(DAY, {"x": 100, "w": 7})
 
-    receipt = AmendPartitionOperator(task_id="amend", date=DAY, reason="late").execute(context_of(RUN))
+    asset, context = Asset("backfill://daily"), context_of(RUN)
+
+    receipt = AmendPartitionOperator(task_id="amend", date=DAY, reason="late", outlets=[asset]).execute(context)
 
     assert (receipt["amount_before"], receipt["amount_after"], receipt["reason"]) == (100, 107, "late")
+    assert context["outlet_events"][asset].extra == {"dt": DAY, "orders": 2, "amount": 107, "reason": "late"}
     assert stand.published() == {DAY: (1, 100)}
 
 

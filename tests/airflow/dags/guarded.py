@@ -1,8 +1,8 @@
-"""Somebody's own task that knows nothing of us, guarded; and the two ways to wait without a worker slot."""
+"""Somebody's own task that knows nothing of us, guarded; the ways to wait without a worker slot; a DAG in New York."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
-from backfill_airflow.compat import DAG, task
+from backfill_airflow.compat import DAG, CronDataIntervalTimetable, task
 from backfill_airflow.operators import ClaimRangeOperator, ReleaseRangeOperator, ReplacePartitionOperator
 from backfill_airflow.sensors import PartitionFreeSensor
 
@@ -29,3 +29,17 @@ with DAG(dag_id="waiting", schedule=None):
         poll_interval=2,
         defer_timeout=timedelta(minutes=10),
     )
+
+with DAG(dag_id="impatient", schedule=None):
+    ReplacePartitionOperator(
+        task_id="replace", date=START, poll_interval=1, defer_timeout=timedelta(seconds=5), retries=3
+    )
+
+with DAG(
+    dag_id="new_york",
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="America/New_York"),
+    start_date=datetime(2020, 1, 1, tzinfo=timezone.utc),
+    catchup=False,
+    is_paused_upon_creation=True,
+):
+    ReplacePartitionOperator(task_id="replace")
