@@ -69,7 +69,12 @@ class RunClaims:
         """Write down one claim on all dates of the range, which nobody denies; return in whose name, by date.
 
         What it overtakes ends, on all dates of that.
+
+        Raises:
+            ValueError: the caller is no run: a person reserves by a row in `claims` alone, as the runner makes it.
         """
+        if not caller.run:
+            raise ValueError("a run claims; a person reserves with `claim`")
         entries = self.ask(dates, caller, kind)
         overtaken = {claim.id for entry in entries.values() for claim in entry.overtaken}
         left = [dt for claim in overtaken for dt in self._leave(claim, EVER)]

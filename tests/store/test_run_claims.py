@@ -210,6 +210,13 @@ def test_a_run_claims_in_its_own_name_whatever_else_it_would_like_to_be_called(w
     assert world.rows("claims") == []
 
 
+def test_a_person_reserves_by_the_runners_own_row_alone(world: World) -> None:
+    with world.backfill() as backfill, pytest.raises(ValueError, match="a person reserves with `claim`"):
+        backfill.take(days(1), Caller("", person="anna"), RESERVATION)
+
+    assert world.rows("claims") == []
+
+
 def test_a_later_try_ends_the_earlier_ones_claim_on_all_its_dates(world: World) -> None:
     with world.backfill() as backfill:
         claiming = Caller(MORNING, "claim")
