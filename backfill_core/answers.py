@@ -185,3 +185,241 @@ class StatementAnswer(TypedDict):
     amount_published: int
     orders_corrected: int
     amount_corrected: int
+
+
+# Datasets
+
+Figures = dict[str, "int | str | None"]
+"""What a partition holds: `rows`, and each measure as exact text; None for the sum of nothing."""
+
+
+class PublishedPartition(TypedDict):
+    """A partition that readers got, when, and what it took the place of."""
+
+    key: str
+    published_at: str
+    before: Figures | None
+    after: Figures | None
+
+
+class WriteAnswer(TypedDict):
+    """What a write, or an adoption, did. asked = published + quiet + unchanged + skipped.
+
+    token: of the attempt; None where there was none.
+    quiet: what the target held already; unchanged: the source is as it was.
+    skipped: pairs of a key and why, `sealed` or `claimed_by:…`.
+    """
+
+    dataset: str
+    token: str | None
+    published: list[PublishedPartition]
+    quiet: list[str]
+    unchanged: list[str]
+    skipped: list[list[str]]
+
+
+class ReserveAnswer(TypedDict):
+    """A reservation: its id, the keys that it holds, and [key, holder] of those that somebody else holds."""
+
+    dataset: str
+    claim: str
+    claimed: list[str]
+    denied: list[list[str]]
+
+
+class FreedAnswer(TypedDict):
+    """The keys at which a claim was given back."""
+
+    dataset: str
+    released: list[str]
+
+
+class SealedAnswer(TypedDict):
+    """The keys that are sealed now, and those of them that weren't before."""
+
+    dataset: str
+    sealed: list[str]
+    new: list[str]
+
+
+class UnsealedAnswer(TypedDict):
+    """The keys that were sealed and are not any more."""
+
+    dataset: str
+    unsealed: list[str]
+
+
+class CorrectionAnswer(TypedDict):
+    """The correction that was written: what was sent under which version of the seal, and what is right."""
+
+    dataset: str
+    key: str
+    seal: int
+    before: Figures | None
+    after: Figures | None
+    reason: str
+    at: str
+
+
+class SettleAnswer(TypedDict):
+    """[key, state] of what was settled, [key, holder] of what is still being written, and keys that were freed."""
+
+    dataset: str
+    settled: list[list[str]]
+    open: list[list[str]]
+    released: list[str]
+
+
+class RestoredAnswer(TypedDict):
+    """The ledger's new id, and by key what the target holds that it doesn't know."""
+
+    dataset: str
+    ledger: str
+    unknown: dict[str, str]
+
+
+class DriftAnswer(TypedDict):
+    """By key, how the target differs from what was published, and how many rows nobody of ours published.
+
+    keyless: rows of the table that belong to no key, with an example.
+    """
+
+    dataset: str
+    checked: int
+    drift: dict[str, str]
+    unknown: dict[str, int]
+    keyless: int
+    example: str | None
+
+
+class FindingAnswer(TypedDict):
+    """Something that `check` found, and what cures it."""
+
+    refuses: bool
+    what: str
+    cure: str
+
+
+Action = Literal["change", "unchanged", "skipped", "refused", "not known"]
+
+
+class PlannedKey(TypedDict):
+    """What a write would do with one key, by what is there and what would come; `not known` where nothing makes rows.
+
+    reason: of a change `new` or `moved`, of a skip `sealed` or `claimed_by:…`, of a refusal its sentence.
+    """
+
+    key: str
+    action: Action
+    reason: str
+    before: Figures | None
+    after: Figures | None
+
+
+class DatasetPlan(TypedDict):
+    """A write, told beforehand."""
+
+    dataset: str
+    asked: int
+    change: int
+    unchanged: int
+    skipped: int
+    refused: int
+    unknown: int
+    partitions: list[PlannedKey]
+
+
+class KeyStatus(TypedDict):
+    """What the ledger says of one key. Times are UTC; `published_at` is the target's clock."""
+
+    key: str
+    figures: Figures | None
+    published_at: str | None
+    owner: str | None
+    run: str | None
+    reason: str | None
+    sealed: bool
+    seals: int
+    corrections: int
+    claimed_by: list[str]
+    open: list[str]
+    failure: str | None
+    failed_at: str | None
+    checked_at: str | None
+    drift: str | None
+
+
+class DatasetStatus(TypedDict):
+    """The keys asked for."""
+
+    dataset: str
+    partitions: list[KeyStatus]
+
+
+class DatasetCounts(TypedDict):
+    """A dataset at a glance."""
+
+    dataset: str
+    keys: int
+    published: int
+    held: int
+    sealed: int
+    failed: int
+    drifted: int
+    newest: str | None
+    latest_at: str | None
+
+
+class HistoryLine(TypedDict):
+    """One thing that happened to a key. `seconds` from the intent to its confirmation."""
+
+    key: str
+    what: str
+    token: str | None
+    number: int
+    owner: str
+    run: str
+    task: str
+    reason: str
+    published_at: str | None
+    at: str
+    seconds: float | None
+    before: Figures | None
+    after: Figures | None
+    said: str | None
+
+
+class DatasetStatementLine(TypedDict):
+    """One key: what was sent or published, and what is right by the last correction; `reason` is that correction's."""
+
+    key: str
+    sealed: bool
+    published_at: str | None
+    published: Figures
+    corrections: int
+    corrected: Figures
+    reason: str | None
+
+
+class DatasetStatement(TypedDict):
+    """What we said and what is right; or what readers saw at a moment."""
+
+    dataset: str
+    as_of: str | None
+    partitions: list[DatasetStatementLine]
+
+
+class LateKey(TypedDict):
+    """A sealed key whose source has moved on since what was sent or last corrected (`known`)."""
+
+    key: str
+    known: Figures | None
+    now: Figures | None
+
+
+class DatasetLate(TypedDict):
+    """The sealed keys that are late, and how many were looked at."""
+
+    dataset: str
+    checked: int
+    late: list[LateKey]

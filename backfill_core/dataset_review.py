@@ -1,0 +1,220 @@
+"""What can be told of a dataset without changing it: plan, status, history, statement, late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backfill_core.protocol import judging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from backfill_core import answers
+    from backfill_core.dataset import Dataset
+    from backfill_core.ledger import Correction, Entry, KeyRow, Ledger
+    from backfill_core.protocol.judging import Wish
+    from backfill_core.target import Audited, Measured
+
+
+def plan(
+    dataset: Dataset,
+    version: int,
+    rows: Mapping[str, KeyRow],
+    left_out: Mapping[str, str],
+    unchanged: Sequence[str],
+    audited: Audited | None,
+    wish: Wish,
+) -> answers.DatasetPlan:
+    """Tell what a write would do, by what is published and what would come; `audited` is None where nothing tells."""
+    partitions: list[answers.PlannedKey] = []
+    failures: Mapping[str, str] = {}
+    if audited is not None:
+        failures = judging.judge(
+            dataset, version, {key: rows[key] for key in audited.partitions}, audited, wish
+        ).failures
+    for key, row in rows.items():
+        before = figures(row.measured)
+        if key in left_out:
+            partitions.append(_planned(key, "skipped", left_out[key], before, None))
+        elif key in unchanged:
+            partitions.append(_planned(key, "unchanged", "its source is as it was", before, before))
+        elif audited is None:
+            partitions.append(_planned(key, "not known", "nothing makes its rows beforehand", before, None))
+        else:
+            partitions.append(_plan_key(dataset, version, row, audited, failures.get(key)))
+    count = [one["action"] for one in partitions].count
+    return {
+        "dataset": dataset.name,
+        "asked": len(partitions),
+        "change": count("change"),
+        "unchanged": count("unchanged"),
+        "skipped": count("skipped"),
+        "refused": count("refused"),
+        "unknown": count("not known"),
+        "partitions": partitions,
+    }
+
+
+def _plan_key(dataset: Dataset, version: int, row: KeyRow, audited: Audited, failure: str | None) -> answers.PlannedKey:
+    before, after = figures(audited.before[row.key]), figures(audited.partitions[row.key])
+    if failure is not None:
+        return _planned(row.key, "refused", failure, before, after)
+    if row.token is None:
+        return _planned(row.key, "change", "new", before, after)
+    if differs(dataset, version, row, audited.partitions[row.key]):
+        return _planned(row.key, "change", "moved", before, after)
+    return _planned(row.key, "unchanged", "the figures are those that are published", before, after)
+
+
+def _planned(
+    key: str,
+    action: answers.Action,
+    reason: str,
+    before: answers.Figures | None,
+    after: answers.Figures | None,
+) -> answers.PlannedKey:
+    return {"key": key, "action": action, "reason": reason, "before": before, "after": after}
+
+
+def differs(dataset: Dataset, version: int, row: KeyRow, measured: Measured) -> bool:
+    """Return whether figures are others than those that were published."""
+    return judging.drift_of(dataset, version, row, measured) is not None
+
+
+def status(ledger: Ledger, dataset: str, first: str, last: str) -> answers.DatasetStatus:
+    """Tell what the ledger says of the keys."""
+    held: dict[str, list[str]] = {}
+    for claim in ledger.claims(dataset, first, last):
+        held.setdefault(claim.key, []).append(claim.holder)
+    opened: dict[str, list[str]] = {}
+    for intent in ledger.intents(dataset, first, last):
+        opened.setdefault(intent.key, []).append(intent.holder)
+    corrections = _by_key(ledger.corrections(dataset, first, last))
+    return {
+        "dataset": dataset,
+        "partitions": [
+            {
+                "key": row.key,
+                "figures": figures(row.measured),
+                "published_at": row.published_at,
+                "owner": row.owner,
+                "run": row.run,
+                "reason": row.reason,
+                "sealed": row.seal > 0,
+                "seals": row.seals,
+                "corrections": len(corrections.get(row.key, ())),
+                "claimed_by": held.get(row.key, []),
+                "open": opened.get(row.key, []),
+                "failure": row.failure,
+                "failed_at": row.failed_at,
+                "checked_at": row.checked_at,
+                "drift": row.drift,
+            }
+            for row in ledger.rows(dataset, first, last)
+        ],
+    }
+
+
+def counts(ledger: Ledger) -> list[answers.DatasetCounts]:
+    """Tell of every dataset at a glance."""
+    return [
+        {
+            "dataset": one.dataset,
+            "keys": one.keys,
+            "published": one.published,
+            "held": one.held,
+            "sealed": one.sealed,
+            "failed": one.failed,
+            "drifted": one.drifted,
+            "newest": one.newest,
+            "latest_at": one.latest_at,
+        }
+        for one in ledger.counts()
+    ]
+
+
+def history(ledger: Ledger, dataset: str, first: str, last: str) -> list[answers.HistoryLine]:
+    """Tell what happened to the keys, each key's oldest line first."""
+    return [
+        {
+            "key": line.key,
+            "what": line.what,
+            "token": line.token,
+            "number": line.number,
+            "owner": line.owner,
+            "run": line.run,
+            "task": line.task,
+            "reason": line.reason,
+            "published_at": line.published_at,
+            "at": line.at,
+            "seconds": line.seconds,
+            "before": figures(line.replaced),
+            "after": figures(line.measured),
+            "said": line.said,
+        }
+        for line in ledger.history(dataset, first, last)
+    ]
+
+
+def statement(ledger: Ledger, dataset: str, first: str, last: str, as_of: str | None) -> answers.DatasetStatement:
+    """Tell what was sent and what is right; with a moment, what readers saw then and what was said of it by then."""
+    corrections = _by_key(ledger.corrections(dataset, first, last))
+    seals = ledger.seals(dataset, first, last)
+    lines: list[answers.DatasetStatementLine] = []
+    for key, published_at, measured in _published(ledger, dataset, first, last, as_of):
+        at = as_of or "9"
+        of_key = [seal for seal in seals if seal.key == key and seal.sealed_at <= at and (seal.unsealed_at or "~") > at]
+        said = [one for one in corrections.get(key, ()) if one.at <= at and of_key and one.seal == of_key[-1].version]
+        lines.append(
+            {
+                "key": key,
+                "sealed": bool(of_key),
+                "published_at": published_at,
+                "published": figures(measured) or {},
+                "corrections": len(said),
+                "corrected": figures(said[-1].after if said else measured) or {},
+                "reason": said[-1].reason if said else None,
+            }
+        )
+    return {"dataset": dataset, "as_of": as_of, "partitions": lines}
+
+
+def _published(
+    ledger: Ledger, dataset: str, first: str, last: str, as_of: str | None
+) -> Iterable[tuple[str, str | None, Measured | None]]:
+    if as_of is None:
+        return [(row.key, row.published_at, row.measured) for row in ledger.rows(dataset, first, last) if row.token]
+    lines: Sequence[Entry] = ledger.as_of(dataset, as_of, first, last)
+    return [(line.key, line.published_at, line.measured) for line in lines]
+
+
+def late(
+    ledger: Ledger,
+    dataset: Dataset,
+    rows: Sequence[KeyRow],
+    measure: Callable[[list[str]], Mapping[str, Measured]],
+) -> answers.DatasetLate:
+    """Find the sealed keys of which the source doesn't agree any more with what was sent or last corrected."""
+    sealed = [row for row in rows if row.seal]
+    found: list[answers.LateKey] = []
+    if sealed:
+        now = measure([row.key for row in sealed])
+        corrections = _by_key(ledger.corrections(dataset.name, sealed[0].key, sealed[-1].key))
+        for row in sealed:
+            said = [one.after for one in corrections.get(row.key, ()) if one.seal == row.seal]
+            known = said[-1] if said else row.measured
+            if judging.drift_of(dataset, row.version, row._replace(measured=known), now[row.key]):
+                found.append({"key": row.key, "known": figures(known), "now": figures(now[row.key])})
+    return {"dataset": dataset.name, "checked": len(sealed), "late": found}
+
+
+def figures(measured: Measured | None) -> answers.Figures | None:
+    """Return rows and measures as they go out; None where there is nothing."""
+    return None if measured is None else {"rows": measured.rows, **measured.measures}
+
+
+def _by_key(corrections: Sequence[Correction]) -> dict[str, list[Correction]]:
+    found: dict[str, list[Correction]] = {}
+    for one in corrections:
+        found.setdefault(one.key, []).append(one)
+    return found

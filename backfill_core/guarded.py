@@ -1,0 +1,393 @@
+"""A guarded dataset: all that can be done with it, for Airflow, the command line and Python.
+
+with open_ledger(db) as ledger:
+    orders = Guarded(orders_daily, ledger, orders_daily.target())
+    orders.write(["2026-02-01"], lambda partition: partition.fill(select), Caller(run, person="me"))
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from backfill_core import dataset_review
+from backfill_core.errors import HeldError, NotSealedError, SealedError, UsageError
+from backfill_core.keys import keys_between, parse_key, spans, window
+from backfill_core.ledger import KeyRow
+from backfill_core.partition import check_text
+from backfill_core.protocol import Place, comparing, reserving, sealing, settling, taking, writing
+from backfill_core.protocol.judging import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from backfill_core import answers
+    from backfill_core.claims import Caller, Claim
+    from backfill_core.dataset import Dataset
+    from backfill_core.ledger import Ledger
+    from backfill_core.target import Audited, Target, Write
+
+WAIT_SECONDS = 20.0
+"""How long a fence waits for a publication that is just under way."""
+
+
+def new_id() -> str:
+    """Return 128 random bits: a token, a mark or a claim's id."""
+    return secrets.token_hex(16)
+
+
+def nobody_is_stale(_: Claim) -> bool:
+    """Say that no run has ended: without Airflow only a person can tell."""
+    return False
+
+
+class Partition:
+    """The partitions of one write, while they are made.
+
+    keys: in order, without those that are left out; token: of the write.
+    staging: the table to fill by hand.
+    """
+
+    def __init__(self, dataset: Dataset, keys: Sequence[str], token: str, write: Write) -> None:
+        self.keys = list(keys)
+        self.token = token
+        self._dataset = dataset
+        self._write = write
+
+    @property
+    def staging(self) -> str:
+        """The name of the table to fill by hand."""
+        return self._write.staging
+
+    @property
+    def start(self) -> datetime:
+        """The first instant of the first key."""
+        return window(self.keys[0], self._dataset.timezone, self._dataset.grain)[0]
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after the last key."""
+        return window(self.keys[-1], self._dataset.timezone, self._dataset.grain)[1]
+
+    @property
+    def spans(self) -> list[tuple[datetime, datetime]]:
+        """The gapless spans of the keys, `[start, end)` each: one, unless a key between was left out."""
+        zone, grain = self._dataset.timezone, self._dataset.grain
+        return [(window(span[0], zone, grain)[0], window(span[-1], zone, grain)[1]) for span in spans(self.keys, grain)]
+
+    def fill(self, select: str) -> None:
+        """Add the rows of a query; `:start`, `:end` and `:key` are bound by the driver."""
+        self._write.fill(select)
+
+    @property
+    def write(self) -> Write:
+        """The target's own write, for what only that target can do."""
+        return self._write
+
+
+class Guarded:
+    """A dataset with its ledger and its target; ranges of keys are inclusive.
+
+    stale: says whether the run or try of a claim has ended; by default nobody's has.
+    new_id: makes ids.
+
+    Raises, from every operation:
+        UsageError: a key, owner or reason that can't be.
+        RefusedError: something stands in the way; nothing changed.
+        StoreError: the ledger failed; TargetError: the target failed.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        ledger: Ledger,
+        target: Target,
+        *,
+        stale: Callable[[Claim], bool] = nobody_is_stale,
+        new_id: Callable[[], str] = new_id,
+        wait: float = WAIT_SECONDS,
+    ) -> None:
+        definition = dict(dataset.definition())
+        fixed = {word: definition.pop(word) for word in ("key", "timezone", "grain")}
+        version = ledger.define(dataset.name, fixed, definition)
+        self._place = Place(dataset, version, ledger, target, new_id, stale, wait)
+        self.dataset = dataset
+        self.ledger = ledger
+        self.target = target
+
+    # writing
+
+    def write(
+        self,
+        keys: Iterable[str],
+        fill: Callable[[Partition], object],
+        caller: Caller,
+        reason: str = "",
+        wish: Wish = Wish(),  # noqa: B008  it can't be changed
+        *,
+        staged: bool = False,
+        fingerprints: Mapping[str, str] | None = None,
+    ) -> answers.WriteAnswer:
+        """Replace partitions by what `fill` makes: all of the keys that may be written, or none.
+
+        Sealed keys, and keys that somebody else holds, are left out and said; so are those whose fingerprint is the
+        one that was published, as their source hasn't changed.
+
+        fingerprints: by key, a text that changes when the key's source does.
+        """
+        keys = self._keys(keys)
+        unchanged = self.unchanged(fingerprints) if fingerprints and not wish.always else []
+        asked = [key for key in keys if key not in unchanged]
+        attempt = taking.take(self._place, asked, caller, reason) if asked else None
+        if attempt is None or not attempt.numbers:
+            return self._written(unchanged, None if attempt is None else writing.Writing(attempt))
+        with writing.publishing(self._place, attempt, wish, staged=staged, fingerprints=fingerprints) as done:
+            assert done.write is not None  # noqa: S101  for the type checker
+            fill(Partition(self.dataset, attempt.keys, attempt.token, done.write))
+        return self._written(unchanged, done)
+
+    @contextmanager
+    def replacing(
+        self,
+        keys: Iterable[str],
+        caller: Caller,
+        reason: str = "",
+        wish: Wish = Wish(),  # noqa: B008  it can't be changed
+        *,
+        staged: bool = True,
+    ) -> Iterator[Partition]:
+        """Replace partitions by what the block puts into `partition.staging`, when it ends; leave them if it raises.
+
+        Raises:
+            SealedError, HeldError: a key is sealed, or somebody else holds it; the block was not run.
+        """
+        attempt = taking.take(self._place, self._keys(keys), caller, reason)
+        if attempt.left_out:
+            taking.give_back(self._place, attempt.token, attempt.keys)
+            key, why = attempt.left_out[0]
+            if why == "sealed":
+                raise SealedError(f"{self.dataset.name}: {key} is sealed; correct it with `amend`, or `unseal` it")
+            raise HeldError(f"{self.dataset.name}: {key} is {why.replace('claimed_by:', 'held by ')}")
+        with writing.publishing(self._place, attempt, wish, staged=staged) as done:
+            assert done.write is not None  # noqa: S101  for the type checker
+            yield Partition(self.dataset, attempt.keys, attempt.token, done.write)
+
+    def adopt(self, keys: Iterable[str], caller: Caller, reason: str) -> answers.WriteAnswer:
+        """Take partitions on as they are: measured, and entered as published."""
+        keys = self._keys(keys)
+        return self._written([], writing.adopt(self._place, keys, caller, check_text("reason", reason)))
+
+    def unchanged(self, fingerprints: Mapping[str, str]) -> list[str]:
+        """Return the keys whose source is as it was when they were published."""
+        rows = self._rows(fingerprints)
+        return [key for key, row in rows.items() if row.token and row.fingerprint == fingerprints[key]]
+
+    def _written(self, unchanged: Sequence[str], done: writing.Writing | None) -> answers.WriteAnswer:
+        published = done.published if done else {}
+        audited = done.audited if done else None
+        rows = self._rows(published)
+        return {
+            "dataset": self.dataset.name,
+            "token": done.attempt.token if done else None,
+            "published": [
+                {
+                    "key": key,
+                    "published_at": at,
+                    "before": dataset_review.figures(audited.before[key]) if audited else None,
+                    "after": dataset_review.figures(audited.partitions[key] if audited else rows[key].measured),
+                }
+                for key, at in sorted(published.items())
+            ],
+            "quiet": sorted(done.quiet) if done else [],
+            "unchanged": sorted(unchanged),
+            "skipped": [list(pair) for pair in done.attempt.left_out] if done else [],
+        }
+
+    # claims
+
+    def claim(self, keys: Iterable[str], caller: Caller) -> answers.ReserveAnswer:
+        """Reserve the keys that nobody else holds, under one id."""
+        made = reserving.reserve(self._place, self._keys(keys), caller)
+        return {
+            "dataset": self.dataset.name,
+            "claim": made.claim,
+            "claimed": made.keys,
+            "denied": [list(pair) for pair in made.denied],
+        }
+
+    def release(
+        self, keys: Iterable[str] | None = None, *, claim: str | None = None, owner: str | None = None
+    ) -> answers.FreedAnswer:
+        """Give claims back: the one of an id, or those of an owner; at the keys, or wherever they are."""
+        if (claim is None) == (owner is None):
+            raise UsageError("release takes either a claim's id or an owner")
+        wanted = None if keys is None else set(self._keys(keys))
+        found = [
+            one
+            for one in self.ledger.claims(self.dataset.name)
+            if (one.id == claim or one.owner == owner) and (wanted is None or one.key in wanted)
+        ]
+        freed = reserving.release(self._place, {one.key for one in found}, {one.id for one in found}) if found else []
+        return {"dataset": self.dataset.name, "released": freed}
+
+    # seals
+
+    def seal(self, keys: Iterable[str], caller: Caller, reason: str = "") -> answers.SealedAnswer:
+        """Declare partitions as sent: nothing of ours changes them any more. Sealing again is success."""
+        keys = self._keys(keys)
+        return {
+            "dataset": self.dataset.name,
+            "sealed": keys,
+            "new": sealing.seal(self._place, keys, caller, reason),
+        }
+
+    def unseal(self, keys: Iterable[str], caller: Caller, reason: str) -> answers.UnsealedAnswer:
+        """Take the seal away; what was sent stays in the ledger as a version of the seal."""
+        check_text("reason", reason)
+        return {
+            "dataset": self.dataset.name,
+            "unsealed": sealing.unseal(self._place, self._keys(keys), caller, reason),
+        }
+
+    def amend(
+        self, key: str, fill: Callable[[Partition], object], caller: Caller, reason: str, *, staged: bool = False
+    ) -> answers.CorrectionAnswer:
+        """Measure a sealed partition's source again and write the result down beside what was sent, which stays.
+
+        Raises:
+            NotSealedError: it is not sealed: write it again instead.
+        """
+        [key] = self._keys([key])
+        check_text("reason", reason)
+        row = self._rows([key])[key]
+        if not row.seal:
+            raise NotSealedError(
+                f"{self.dataset.name}: {key} is not sealed, so there is nothing to correct; write it again"
+            )
+        after = self._audit([key], fill, staged=staged).partitions[key]
+        made = sealing.amend(self._place, key, after, row.seal, caller, reason)
+        return {
+            "dataset": self.dataset.name,
+            "key": key,
+            "seal": made.seal,
+            "before": dataset_review.figures(made.before),
+            "after": dataset_review.figures(made.after),
+            "reason": reason,
+            "at": made.at,
+        }
+
+    def _audit(self, keys: list[str], fill: Callable[[Partition], object], *, staged: bool) -> Audited:
+        """Measure what a write would publish, and publish nothing."""
+        token = self._place.new_id()
+        with self.target.writing(keys, token, staged=staged) as write:
+            fill(Partition(self.dataset, keys, token, write))
+            return write.audit(digest=self.dataset.digest == "always")
+
+    # what became of it
+
+    def settle(self, keys: Iterable[str] | None = None, *, force: bool = False) -> answers.SettleAnswer:
+        """Find out what became of attempts that left something open: fence, look, confirm or withdraw.
+
+        Only where their claim is gone, or their run has ended; or, with `force`, as a person says so.
+        """
+        wanted = None if keys is None else set(self._keys(keys))
+        found = settling.settle_dead(self._place, wanted, force=force)
+        return {
+            "dataset": self.dataset.name,
+            "settled": [list(pair) for pair in found.settled],
+            "open": [list(pair) for pair in found.open],
+            "released": found.released,
+        }
+
+    def restored(self, keys: Iterable[str] | None = None) -> answers.RestoredAnswer:
+        """Say that the ledger was put back from a backup: it gets a new id, and every key is looked at.
+
+        Until a key was looked at, nothing is written there.
+        """
+        ledger = self.ledger.renew()
+        return {"dataset": self.dataset.name, "ledger": ledger, "unknown": self.look_after_restore(keys)}
+
+    def look_after_restore(self, keys: Iterable[str] | None = None) -> dict[str, str]:
+        """Look at keys after the ledger got a new id; return what is unknown to it, by key."""
+        known = [row.key for row in self.ledger.rows(self.dataset.name)] if keys is None else self._keys(keys)
+        return comparing.look_after_restore(self._place, known)
+
+    def drift(self, keys: Iterable[str] | None = None) -> answers.DriftAnswer:
+        """Measure what the target holds, and tell where it isn't what was published: a scan."""
+        names = [row.key for row in self.ledger.rows(self.dataset.name)] if keys is None else self._keys(keys)
+        found = comparing.find_drift(self._place, names)
+        count, example = self.target.keyless()
+        return {
+            "dataset": self.dataset.name,
+            "checked": len(names),
+            "drift": dict(found.differ),
+            "unknown": dict(found.unknown),
+            "keyless": count,
+            "example": example or None,
+        }
+
+    def check(self) -> list[answers.FindingAnswer]:
+        """Look the table over: what can't be guarded, and what should be known."""
+        return [{"refuses": one.refuses, "what": one.what, "cure": one.cure} for one in self.target.check()]
+
+    # reading only
+
+    def plan(
+        self,
+        keys: Iterable[str],
+        caller: Caller,
+        fill: Callable[[Partition], object] | None = None,
+        wish: Wish = Wish(),  # noqa: B008  it can't be changed
+        *,
+        fingerprints: Mapping[str, str] | None = None,
+        staged: bool = False,
+    ) -> answers.DatasetPlan:
+        """Tell what a write would do, key by key, and publish nothing; `not known` where nothing makes the rows."""
+        rows = self._rows(self._keys(keys))
+        left_out = reserving.kept_out(self._place, rows, caller)
+        unchanged = self.unchanged(fingerprints) if fingerprints and not wish.always else []
+        asked = [key for key in rows if key not in left_out and key not in unchanged]
+        audited = self._audit(asked, fill, staged=staged) if fill and asked else None
+        return dataset_review.plan(self.dataset, self._place.version, rows, left_out, unchanged, audited, wish)
+
+    def status(self, first: str = "", last: str = "") -> answers.DatasetStatus:
+        """Tell what the ledger says of the keys from `first` to `last`, or of all that it knows."""
+        return dataset_review.status(self.ledger, self.dataset.name, first, last)
+
+    def history(self, first: str = "", last: str = "") -> list[answers.HistoryLine]:
+        """Tell what was published, adopted, sealed and refused, each key's oldest first."""
+        return dataset_review.history(self.ledger, self.dataset.name, first, last)
+
+    def statement(self, first: str = "", last: str = "", as_of: str | None = None) -> answers.DatasetStatement:
+        """Tell what was sent and what is right now; or what readers saw at a moment, by the target's clock."""
+        return dataset_review.statement(self.ledger, self.dataset.name, first, last, as_of)
+
+    def late(
+        self, fill: Callable[[Partition], object], first: str = "", last: str = "", *, staged: bool = False
+    ) -> answers.DatasetLate:
+        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected."""
+        rows = self.ledger.rows(self.dataset.name, first, last)
+        return dataset_review.late(
+            self.ledger, self.dataset, rows, lambda keys: self._audit(keys, fill, staged=staged).partitions
+        )
+
+    # keys
+
+    def _keys(self, keys: Iterable[str]) -> list[str]:
+        made = sorted({parse_key(key, self.dataset.grain) for key in keys})
+        if not made:
+            raise UsageError(f"{self.dataset.name}: no key was named")
+        return made
+
+    def keys_between(self, first: str, last: str) -> list[str]:
+        """Return the keys from `first` to `last`, inclusive, in order."""
+        return keys_between(first, last, self.dataset.grain)
+
+    def _rows(self, keys: Iterable[str]) -> dict[str, KeyRow]:
+        wanted = sorted(keys)
+        if not wanted:
+            return {}
+        found = {row.key: row for row in self.ledger.rows(self.dataset.name, wanted[0], wanted[-1])}
+        return {key: found.get(key, KeyRow(key)) for key in wanted}

@@ -1,0 +1,139 @@
+"""Some keys' rows of a ledger inside one transaction: what they say, and what is written on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backfill_core.claims import orphans
+from backfill_core.ledger import OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from backfill_core.claims import Claim
+    from backfill_core.ledger import Correction, Entry, Intent, KeyRow, SealRow, Unsealed
+
+
+class Page:
+    """The locked rows of some keys. What is written on it, the ledger keeps when the transaction ends, or not at all.
+
+    ledger, former: the ledger's id, and those that it had before.
+    now: the database's clock, read after the rows were locked; UTC, ISO, with microseconds.
+    rows, claims, intents: what there is; claims also of the caller's task on keys that are not locked.
+    latest: by key, the intent of the latest try of the caller's task.
+    """
+
+    def __init__(
+        self,
+        ledger: str,
+        former: frozenset[str],
+        now: str,
+        rows: Iterable[KeyRow],
+        claims: Iterable[Claim],
+        intents: Iterable[Intent],
+        latest: Mapping[str, Intent],
+    ) -> None:
+        self.ledger = ledger
+        self.former = former
+        self.now = now
+        self.latest = latest
+        self.before = {row.key: row for row in rows}
+        self._rows = dict(self.before)
+        self._claims = list(claims)
+        self._intents = list(intents)
+        self.held_before = {claim.key for claim in self._claims}
+        self.claimed: list[tuple[Claim, int]] = []
+        self.freed: list[tuple[str, str]] = []
+        self.noted: list[Intent] = []
+        self.closed: list[tuple[Intent, str]] = []
+        self.entries: list[Entry] = []
+        self.seals: list[SealRow] = []
+        self.unseals: list[Unsealed] = []
+        self.corrections: list[Correction] = []
+
+    # what is there
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys whose rows are locked, in order."""
+        return list(self._rows)
+
+    def row(self, key: str) -> KeyRow:
+        """Return what the ledger says of a key."""
+        return self._rows[key]
+
+    def claims(self, key: str) -> list[Claim]:
+        """Return the claims on a key."""
+        return [claim for claim in self._claims if claim.key == key]
+
+    def all_claims(self) -> list[Claim]:
+        """Return the claims on the keys, and those of the caller's task on other keys."""
+        return list(self._claims)
+
+    def open(self, keys: Iterable[str]) -> list[Intent]:
+        """Return the open intents of the keys."""
+        wanted = set(keys)
+        return [intent for intent in self._intents if intent.state == OPEN and intent.key in wanted]
+
+    def intents(self, token: str) -> list[Intent]:
+        """Return all intents of the token that the page was opened for."""
+        return [intent for intent in self._intents if intent.token == token]
+
+    # what is written
+
+    def write(self, row: KeyRow) -> None:
+        """Put a row in the place of the key's."""
+        self._rows[row.key] = row
+
+    def claim(self, claim: Claim, number: int = 0) -> None:
+        """Add a claim; an attempt's with its number."""
+        self._claims.append(claim)
+        self.claimed.append((claim, number))
+
+    def free(self, claim_id: str, keys: Iterable[str]) -> list[str]:
+        """Give a claim back at these keys, by its id; return the keys where it was."""
+        wanted = set(keys)
+        gone = [claim.key for claim in self._claims if claim.id == claim_id and claim.key in wanted]
+        self._claims = [claim for claim in self._claims if not (claim.id == claim_id and claim.key in wanted)]
+        self.freed += [(key, claim_id) for key in gone]
+        return gone
+
+    def note(self, intent: Intent) -> None:
+        """Add an intent."""
+        self._intents.append(intent)
+        self.noted.append(intent)
+
+    def close(self, intent: Intent, state: str) -> None:
+        """Confirm or withdraw an open intent."""
+        self._intents = [held._replace(state=state) if held is intent else held for held in self._intents]
+        self.closed.append((intent, state))
+
+    def enter(self, entry: Entry) -> None:
+        """Add a line to the history."""
+        self.entries.append(entry)
+
+    def seal(self, seal: SealRow) -> None:
+        """Add a version of a seal."""
+        self.seals.append(seal)
+
+    def unseal(self, unsealed: Unsealed) -> None:
+        """Write beside a version of a seal when, by whom and why it was taken away."""
+        self.unseals.append(unsealed)
+
+    def correct(self, correction: Correction) -> None:
+        """Add a correction."""
+        self.corrections.append(correction)
+
+    # what is to be kept
+
+    def changed(self) -> list[KeyRow]:
+        """Return the rows that are not as they were."""
+        return [row for key, row in self._rows.items() if self.before[key] != row]
+
+    def ended(self) -> list[Claim]:
+        """Return the claims that lost what they were entered beneath, now that others were given back."""
+        return [claim for key in sorted({key for key, _ in self.freed}) for claim in orphans(self.claims(key))]
+
+    def held(self) -> set[str]:
+        """Return the keys that somebody holds now."""
+        return {claim.key for claim in self._claims}

@@ -1,0 +1,94 @@
+"""Reserve keys, and give reservations back. The ledger alone is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from backfill_core.claims import ATTEMPT, RESERVATION, Claim, enter
+from backfill_core.errors import AnswerLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from backfill_core.claims import Caller
+    from backfill_core.ledger import KeyRow
+    from backfill_core.ledger.page import Page
+    from backfill_core.protocol import Place
+
+
+class Reserved(NamedTuple):
+    """A reservation: its id, the keys that it holds, and pairs of a key and who holds it instead."""
+
+    claim: str
+    keys: list[str]
+    denied: list[tuple[str, str]]
+
+
+def reserve(place: Place, keys: Iterable[str], caller: Caller) -> Reserved:
+    """Reserve the keys that nobody else holds, under one id."""
+    keys = sorted(set(keys))
+    claim_id = place.new_id()
+
+    def step(page: Page) -> Reserved:
+        made = Reserved(claim_id, [], [])
+        for key in keys:
+            if any(claim.id == claim_id for claim in page.claims(key)):
+                made.keys.append(key)
+                continue
+            entry = enter(page.claims(key), caller, RESERVATION)
+            if entry.held_by is not None:
+                made.denied.append((key, entry.held_by.holder))
+                continue
+            page.claim(
+                Claim(
+                    claim_id,
+                    key,
+                    entry.owner,
+                    RESERVATION,
+                    caller.run,
+                    caller.task,
+                    caller.map_index,
+                    caller.try_number,
+                    entry.beneath,
+                )
+            )
+            for claim in entry.overtaken:
+                page.free(claim.id, [key])
+            made.keys.append(key)
+        return made
+
+    try:
+        return place.ledger.change(place.name, keys, step)
+    except AnswerLostError:  # what was kept of it is seen by its id
+        return place.ledger.change(place.name, keys, step)
+
+
+def release(place: Place, keys: Iterable[str], claims: Iterable[str]) -> list[str]:
+    """Give claims back at the keys, by their ids; return the keys where one was.
+
+    An attempt's intent that is open stays so: the next attempt at the key settles it.
+    """
+    keys = sorted(set(keys))
+    ids = sorted(set(claims))
+
+    def step(page: Page) -> list[str]:
+        return sorted({key for claim_id in ids for key in page.free(claim_id, keys)})
+
+    try:
+        return place.ledger.change(place.name, keys, step)
+    except AnswerLostError:
+        return place.ledger.change(place.name, keys, step)
+
+
+def kept_out(place: Place, rows: Mapping[str, KeyRow], caller: Caller) -> dict[str, str]:
+    """Return why a write by this caller would leave keys out now, by key: `sealed`, `claimed_by:…`."""
+    keys = sorted(rows)
+    claims = place.ledger.claims(place.name, keys[0], keys[-1])
+    found = {}
+    for key, row in rows.items():
+        held_by = enter([claim for claim in claims if claim.key == key], caller, ATTEMPT).held_by
+        if row.seal:
+            found[key] = "sealed"
+        elif held_by is not None:
+            found[key] = f"claimed_by:{held_by.holder}"
+    return found
