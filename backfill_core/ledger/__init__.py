@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Protocol, TypeVar
 
+    from typing_extensions import Self
+
     from backfill_core.claims import Caller, Claim
     from backfill_core.ledger.page import Page
     from backfill_core.target import Measured
@@ -242,7 +244,7 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Let the database go."""
 
-        def __enter__(self) -> Ledger: ...
+        def __enter__(self) -> Self: ...
 
         def __exit__(
             self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

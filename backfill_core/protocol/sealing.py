@@ -17,13 +17,14 @@ from backfill_core.errors import (
     OutcomeUnknownError,
     OvertakenError,
     StoppedError,
+    TargetError,
 )
-from backfill_core.ledger import CONFIRMED, OPEN, SEAL, UNSEAL, WITHDRAWN, Correction, Intent
+from backfill_core.ledger import OPEN, SEAL, UNSEAL, WITHDRAWN, Correction, Intent
 from backfill_core.protocol import judging, settling
 from backfill_core.target import Expected, Fence, Side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from backfill_core.claims import Caller
     from backfill_core.ledger.page import Page
@@ -221,56 +222,73 @@ def _carry_out(place: Place, keys: list[str], token: str, kind: str, note: Calla
     if not intents:
         raise OvertakenError(f"{place.name}: the ledger gave no answer; nothing was changed, run again")
     try:
-        done = mark(place, token, kind, intents, ledger, former)
+        done, seen = mark(place, token, kind, intents, ledger, former)
     except OutcomeUnknownError as error:
-        states = _settle_own(place, token, error)
+        _settle_own(place, token, error)
     except BackfillError:
         with suppress(BackfillError):  # else `settle` finds that nothing happened
             _withdraw(place, token, intents)
         raise
     else:
-        states = settling.confirm(place, token, done, [one.key for one in intents if one.key not in done])
-    failed = sorted(key for key, state in states.items() if state != CONFIRMED)
-    if failed:
-        raise StoppedError(
-            f"{place.name}: {', '.join(failed)}: the target holds something else than the ledger knows, or another"
-            f" attempt came in between; nothing of it is {kind}ed. `status` shows what is there"
-        )
+        settling.confirm(place, token, done, [one.key for one in intents if one.key not in done])
+        _refuse_rest(place, [intent for intent in intents if intent.key not in done], seen)
     return [intent.key for intent in intents]
+
+
+def _refuse_rest(place: Place, intents: Sequence[Intent], seen: Mapping[str, Side]) -> None:
+    """Say why the mark was not changed at some keys."""
+    for intent in intents:
+        side = seen[intent.key]
+        if intent.kind == SEAL and side.fence <= intent.number and side.token != intent.before:
+            raise StoppedError(
+                f"{place.name}: {intent.key}: the target holds another publication than the last one that the ledger"
+                " knows: one of the two was put back from a backup. Look at the rows, then `adopt` the key"
+            )
+        raise OvertakenError(f"{place.name}: {intent.key}: another came in between; nothing was changed, run again")
 
 
 def mark(
     place: Place, token: str, kind: str, intents: Sequence[Intent], ledger: str, former: frozenset[str]
-) -> dict[str, Side]:
-    """Fence the keys, then set the mark or take it away; return the side rows where that was done.
+) -> tuple[dict[str, Side], Mapping[str, Side]]:
+    """Fence the keys, then set the mark or take it away; return the side rows where that was done, and all as before.
 
     A seal demands that the target holds what the ledger says is published. An unseal takes away any mark: it has a
     reason, and it is the way out where the two are not of one mind.
     """
     fences = {intent.key: Fence(intent.number) for intent in intents}
     try:
-        sides = place.target.fence(fences, ledger, place.wait, former=former)
+        seen = place.target.fence(fences, ledger, place.wait, former=former)
     except FencedError as error:
         raise StoppedError(str(error)) from error
     expected = {
         intent.key: Expected(
-            intent.number, intent.before if kind == SEAL else sides[intent.key].token, sides[intent.key].mark
+            intent.number, intent.before if kind == SEAL else seen[intent.key].token, seen[intent.key].mark
         )
         for intent in intents
     }
     wanted = token if kind == SEAL else None
     done = place.target.mark(wanted, expected, ledger, place.wait)
-    return {key: sides[key]._replace(mark=wanted) for key in done}
+    return {key: seen[key]._replace(mark=wanted) for key in done}, seen
 
 
-def _settle_own(place: Place, token: str, why: Exception) -> dict[str, str]:
+def _settle_own(place: Place, token: str, why: Exception) -> None:
+    """Find out what became of a mark to which there was no answer.
+
+    Raises:
+        OutcomeUnknownError: that can't be told now.
+        TargetError: it was not changed.
+    """
     try:
-        return settling.settle(place, token)
+        states = settling.settle(place, token)
     except BackfillError as error:
         raise OutcomeUnknownError(
             f"{place.name}: it is unknown whether the seal's mark was changed ({why}), and that can't be found out now"
             f" ({error}); `settle` finds out"
         ) from error
+    if not states:
+        raise OutcomeUnknownError(f"{place.name}: the ledger was put back from a backup meanwhile; look at the seals")
+    if WITHDRAWN in states.values():
+        raise TargetError(f"{place.name}: nothing was changed, as the target gave no answer ({why}); run again")
 
 
 def _withdraw(place: Place, token: str, intents: Sequence[Intent]) -> None:

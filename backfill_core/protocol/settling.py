@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from backfill_core.claims import ATTEMPT
-from backfill_core.errors import AnswerLostError, BackfillError, StoppedError
+from backfill_core.errors import AnswerLostError, BackfillError, StoreError
 from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, SEAL, UNSEAL, WITHDRAWN, Entry, SealRow, Unsealed
 from backfill_core.protocol.reserving import release
 from backfill_core.target import Fence, Side
@@ -123,7 +123,7 @@ def confirm(place: Place, token: str, done: Mapping[str, Side], failed: Iterable
     done: by key, what the target holds now; failed: keys at which nothing happened.
 
     Raises:
-        StoppedError: the ledger knows of no such intent, or of one that was withdrawn: it is from a backup.
+        StoreError: the ledger knows of no such intent, or of one that was withdrawn: it is from a backup.
     """
     sides = {**dict.fromkeys(failed, NOTHING), **done}
 
@@ -136,7 +136,7 @@ def confirm(place: Place, token: str, done: Mapping[str, Side], failed: Iterable
         states = place.ledger.change(place.name, sorted(sides), step, token=token)
     for key in done:
         if states.get(key) != CONFIRMED:
-            raise StoppedError(
+            raise StoreError(
                 f"{place.name}: {key} was changed in the target, but the ledger knows nothing of it: it was put back"
                 " from a backup meanwhile. Say so with `restored`, then `adopt` the key"
             )

@@ -222,9 +222,13 @@ def _fence_own(place: Place, entered: _Entered, *, adopting: bool) -> Mapping[st
     fences = {key: Fence(number) for key, number in entered.numbers.items()}
     former = entered.former if adopting else frozenset()
     try:
-        return place.target.fence(fences, entered.ledger, place.wait, former=former)
+        sides = place.target.fence(fences, entered.ledger, place.wait, former=former)
     except FencedError as error:
         raise StoppedError(str(error)) from error
+    for key, side in sides.items():
+        if side.fence > entered.numbers[key]:
+            raise OvertakenError(f"{place.name}: {key} was taken over by a later attempt; nothing was published")
+    return sides
 
 
 def _agreed(place: Place, entered: _Entered, sides: Mapping[str, Side], *, adopting: bool) -> dict[str, KeyRow]:
@@ -284,19 +288,21 @@ def give_back(
     keys: Iterable[str],
     failures: Mapping[str, str] | None = None,
     attempt: Attempt | None = None,
-) -> None:
+) -> list[str]:
     """Give a claim back by its id, and note why nothing was published, where something went wrong.
 
-    A key that has an intent open under the claim keeps it.
+    A key that has an intent open under the claim keeps it. Return the keys where the claim was given back.
     """
 
-    def step(page: Page) -> None:
+    def step(page: Page) -> list[str]:
         busy = {intent.key for intent in page.open(page.keys) if intent.token == claim}
-        for key in page.free(claim, [key for key in page.keys if key not in busy]):
+        freed = page.free(claim, [key for key in page.keys if key not in busy])
+        for key in freed:
             if failures and key in failures:
                 note_failure(page, key, failures[key], attempt)
+        return freed
 
-    place.ledger.change(place.name, sorted(keys), step)
+    return place.ledger.change(place.name, sorted(keys), step)
 
 
 def note_failure(page: Page, key: str, sentence: str, attempt: Attempt | None) -> None:

@@ -14,6 +14,7 @@ from backfill_core.errors import (
     OvertakenError,
     SealedError,
     StoppedError,
+    StoreError,
     TargetError,
 )
 from backfill_core.ledger import ADOPT, CONFIRMED, OPEN, PUBLISH, WITHDRAWN, Intent
@@ -131,9 +132,14 @@ class _Settled(Exception):  # noqa: N818  it carries an error past the place whe
 
 
 def _refuse(place: Place, attempt: Attempt, verdict: Verdict) -> None:
-    if verdict.refusal is not None:
-        _give_back(place, attempt, verdict.failures)
-        raise _Settled(verdict.refusal)
+    """Give the claim back and raise what the verdict says; what an overtaken attempt saw is no verdict."""
+    if verdict.refusal is None:
+        return
+    freed = taking.give_back(place, attempt.token, attempt.keys, verdict.failures, attempt)
+    if len(freed) < len(attempt.keys):
+        overtaken = f"{place.name}: {_shown(attempt.keys)} was taken over by a later attempt; nothing was published"
+        raise _Settled(OvertakenError(overtaken))
+    raise _Settled(verdict.refusal)
 
 
 def _plan(attempt: Attempt, audited: Audited, verdict: Verdict, fingerprints: Mapping[str, str]) -> Plan:
@@ -276,8 +282,7 @@ def _settle_own(place: Place, attempt: Attempt, plan: Plan, why: Exception) -> M
         _Settled: with an OutcomeUnknownError, or with a TargetError where it was not published, and never will be.
     """
     try:
-        states = settling.settle(place, attempt.token)
-        published = _when_published(place, attempt, [key for key, state in states.items() if state == CONFIRMED])
+        published = _find_out(place, attempt, plan)
     except BackfillError as error:
         unknown = OutcomeUnknownError(
             f"{place.name}: it is unknown whether {_shown(plan.measured)} was published ({why}), and that can't be"
@@ -289,6 +294,15 @@ def _settle_own(place: Place, attempt: Attempt, plan: Plan, why: Exception) -> M
             f"{place.name}: {_shown(plan.measured)} was not published, nothing moved ({why}); run again"
         )
         raise _Settled(failed) from why
+    return published
+
+
+def _find_out(place: Place, attempt: Attempt, plan: Plan) -> Mapping[str, str]:
+    states = settling.settle(place, attempt.token)
+    confirmed = [key for key, state in states.items() if state == CONFIRMED]
+    published = _when_published(place, attempt, confirmed) if confirmed else {}
+    if missing := (plan.measured.keys() - states.keys()) | (set(confirmed) - published.keys()):
+        raise StoreError(f"the ledger knows nothing of {_shown(missing)} any more: it was put back from a backup")
     return published
 
 
@@ -329,11 +343,8 @@ def _leave(page: Page, attempt: Attempt, plan: Plan) -> None:
         )
 
 
-def _give_back(place: Place, attempt: Attempt, failures: Mapping[str, str]) -> None:
-    taking.give_back(place, attempt.token, attempt.keys, failures, attempt)
-
-
 def _give_back_after(place: Place, attempt: Attempt, error: BaseException) -> None:
     """Give the claim back before anything was published; the first error is the one to tell."""
     with suppress(BackfillError):
-        _give_back(place, attempt, dict.fromkeys(attempt.numbers, str(error) or type(error).__name__))
+        failures = dict.fromkeys(attempt.numbers, str(error) or type(error).__name__)
+        taking.give_back(place, attempt.token, attempt.keys, failures, attempt)

@@ -33,11 +33,15 @@ class SimulatedLedger:
         self.all_seals: dict[tuple[str, str, int], SealRow] = {}
         self.all_corrections: list[tuple[str, Correction]] = []
 
+    seen: int | None = None
+    """A digest of the content, once it was needed; a copy starts without."""
+
     def copy(self) -> SimulatedLedger:
         """Return another that is as this one is now."""
         made = type(self)(self.now)
         for name, value in vars(self).items():
-            setattr(made, name, value.copy() if isinstance(value, (dict, list)) else value)
+            if name != "seen":
+                setattr(made, name, value.copy() if isinstance(value, (dict, list)) else value)
         return made
 
     def content(self) -> tuple[object, ...]:
@@ -148,6 +152,9 @@ class SimulatedLedger:
             if name == dataset and intent.state == OPEN and _in(key, first, last)
         ]
         return sorted(found, key=lambda intent: (intent.key, intent.number))
+
+    def find(self, dataset: str, token: str) -> Sequence[Intent]:
+        return [one for (name, its_token, _), one in self.all_intents.items() if (name, its_token) == (dataset, token)]
 
     def history(self, dataset: str, first: str = "", last: str = "") -> Sequence[Entry]:
         found = [entry for name, entry in self.entries if name == dataset and _in(entry.key, first, last)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from backfill_core.errors import ChangedError, FencedError, FenceTimeoutError, HeldError
+from backfill_core.errors import ChangedError, FencedError, FenceTimeoutError, HeldError, TargetError
 from backfill_core.target import Audited, Finding, Measured, Side
 
 if TYPE_CHECKING:
@@ -37,11 +37,15 @@ class SimulatedTarget:
         self.strange: tuple[int, str] = (0, "")
         self.without_key: tuple[int, str] = (0, "")
 
+    seen: int | None = None
+    """A digest of the content, once it was needed; a copy starts without."""
+
     def copy(self) -> SimulatedTarget:
         """Return another that is as this one is now."""
         made = type(self)(self.now)
         for name, value in vars(self).items():
-            setattr(made, name, value.copy() if isinstance(value, dict) else value)
+            if name != "seen":
+                setattr(made, name, value.copy() if isinstance(value, dict) else value)
         return made
 
     def content(self) -> tuple[object, ...]:
@@ -71,16 +75,21 @@ class SimulatedTarget:
         return {key: self.sides[key] for key in keys if key in self.sides}
 
     def fence(
-        self, fences: Mapping[str, Fence], ledger: str, wait: float, *, former: frozenset[str] = frozenset()
+        self,
+        fences: Mapping[str, Fence],
+        ledger: str,
+        wait: float,  # noqa: ARG002
+        *,
+        former: frozenset[str] = frozenset(),
     ) -> Mapping[str, Side]:
         self.wait_for(fences)
         for key in fences:
             self.refuse_other_ledger(key, ledger, former)
         for key, fence in fences.items():
-            self.sides[key] = self.side(key)._replace(fence=max(self.side(key).fence, fence.number), ledger=ledger)
+            self.sides[key] = self.side(key)._replace(fence=self.raised(key, fence.number), ledger=ledger)
         return {key: self.sides[key] for key in fences}
 
-    def mark(self, mark: str | None, expected: Mapping[str, Expected], ledger: str, wait: float) -> frozenset[str]:
+    def mark(self, mark: str | None, expected: Mapping[str, Expected], ledger: str, wait: float) -> frozenset[str]:  # noqa: ARG002
         self.wait_for(expected)
         done = [key for key, there in expected.items() if self.may_mark(key, mark, there, ledger)]
         for key in done:
@@ -143,16 +152,21 @@ class SimulatedTarget:
         if busy := [key for key in keys if self.locks.get(key, token) != token]:
             raise FenceTimeoutError(f"{busy[0]} is being published")
 
+    def raised(self, key: str, number: int) -> int:
+        return max(self.side(key).fence, number)
+
     def refuse_other_ledger(self, key: str, ledger: str, former: frozenset[str]) -> None:
         if self.side(key).ledger not in (None, ledger, *former):
             raise FencedError(f"{key} was last written under another ledger", self.look([key]))
 
     def compare(self, expected: Mapping[str, Expected], ledger: str, former: frozenset[str] = frozenset()) -> None:
         for key, there in expected.items():
-            side = self.side(key)
             self.refuse_other_ledger(key, ledger, former)
-            if side.fence > there.number or side.token != there.token or side.mark != there.mark:
+            if not self.is_as(self.side(key), there):
                 raise FencedError(f"{key} is not as it was expected", self.look([key]))
+
+    def is_as(self, side: Side, there: Expected) -> bool:
+        return side.fence <= there.number and side.token == there.token and side.mark == there.mark
 
     def publish(
         self, token: str, rows: Mapping[str, Rows], audited: Audited, expected: Mapping[str, Expected], ledger: str
@@ -189,13 +203,19 @@ class SimulatedWrite:
         self.target.staged[self.token] = {}
 
     def put(self, rows: Mapping[str, Rows]) -> None:
-        self.target.staged[self.token] = {**self.target.staged[self.token], **rows}
+        self.target.staged[self.token] = {**self.rows(), **rows}
+
+    def rows(self) -> dict[str, Rows]:
+        """Return what was staged."""
+        if self.token not in self.target.staged:
+            raise TargetError("what was staged was swept away, as the attempt was overtaken")
+        return self.target.staged[self.token]
 
     def fill(self, select: str) -> None:
         raise NotImplementedError
 
     def audit(self, *, digest: bool) -> Audited:
-        staged = self.target.staged[self.token]
+        staged = self.rows()
         strange = sorted(set(staged) - set(self.keys))
         self.audited = Audited(
             {key: measured(staged.get(key, ()), digest=digest) for key in self.keys},
@@ -209,7 +229,7 @@ class SimulatedWrite:
     def publish(self, expected: Mapping[str, Expected], token: str, ledger: str) -> Mapping[str, str]:
         assert self.audited is not None
         try:
-            return self.target.publish(token, self.target.staged.get(token, {}), self.audited, expected, ledger)
+            return self.target.publish(token, self.rows(), self.audited, expected, ledger)
         finally:
             self.let_go()
 
