@@ -207,9 +207,9 @@ class Guarded:
 
     # claims
 
-    def claim(self, keys: Iterable[str], caller: Caller) -> answers.ReserveAnswer:
-        """Reserve the keys that nobody else holds, under one id."""
-        made = reserving.reserve(self._place, self._keys(keys), caller)
+    def claim(self, keys: Iterable[str], caller: Caller, *, whole: bool = False) -> answers.ReserveAnswer:
+        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none."""
+        made = reserving.reserve(self._place, self._keys(keys), caller, whole=whole)
         return {
             "dataset": self.dataset.name,
             "claim": made.claim,

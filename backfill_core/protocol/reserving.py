@@ -24,20 +24,25 @@ class Reserved(NamedTuple):
     denied: list[tuple[str, str]]
 
 
-def reserve(place: Place, keys: Iterable[str], caller: Caller) -> Reserved:
-    """Reserve the keys that nobody else holds, under one id."""
+def reserve(place: Place, keys: Iterable[str], caller: Caller, *, whole: bool = False) -> Reserved:
+    """Reserve the keys that nobody else holds, under one id.
+
+    whole: all of them, or none where one is denied.
+    """
     keys = sorted(set(keys))
     claim_id = place.new_id()
 
     def step(page: Page) -> Reserved:
         made = Reserved(claim_id, [], [])
-        for key in keys:
+        entries = {key: enter(page.claims(key), caller, RESERVATION) for key in keys}
+        made.denied.extend((key, entry.held_by.holder) for key, entry in entries.items() if entry.held_by is not None)
+        if whole and made.denied:
+            return made
+        for key, entry in entries.items():
             if any(claim.id == claim_id for claim in page.claims(key)):
                 made.keys.append(key)
                 continue
-            entry = enter(page.claims(key), caller, RESERVATION)
             if entry.held_by is not None:
-                made.denied.append((key, entry.held_by.holder))
                 continue
             page.claim(
                 Claim(

@@ -224,7 +224,8 @@ def _fence_own(place: Place, entered: _Entered, *, adopting: bool) -> Mapping[st
     try:
         sides = place.target.fence(fences, entered.ledger, place.wait, former=former)
     except FencedError as error:
-        raise StoppedError(str(error)) from error
+        key = next(iter([*error.sides, *entered.numbers]))
+        raise StoppedError(f"{place.name}: {key}: {OTHER_LEDGER}") from error
     for key, side in sides.items():
         if side.fence > entered.numbers[key]:
             raise OvertakenError(f"{place.name}: {key} was taken over by a later attempt; nothing was published")
@@ -256,14 +257,17 @@ def _agreed(place: Place, entered: _Entered, sides: Mapping[str, Side], *, adopt
     return {key: rows[key] for key in entered.numbers}
 
 
+OTHER_LEDGER = (
+    "the table was written last under another ledger, or under this one before it was put back from a backup;"
+    " `restored` looks at each key"
+)
+
+
 def disagreement(row: KeyRow, side: Side | None, ledger: str) -> str | None:
     """Say what the target holds that the ledger doesn't know; None where they are of one mind."""
     token, mark = (side.token, side.mark) if side else (None, None)
     if side is not None and side.ledger not in (None, ledger):
-        return (
-            "the table was written last under another ledger, or under this one before it was put back from a backup;"
-            " `restored` looks at each key"
-        )
+        return OTHER_LEDGER
     if token != row.token and token is None:
         return (
             "the ledger says that something was published, but the target has no token of it: it was put back from a"

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from backfill_core.errors import BackfillError, NoStoreError, Stopped, StoreError, UsageError
+from backfill_core.errors import AnswerLostError, BackfillError, NoStoreError, Stopped, StoreError, UsageError
 from backfill_core.store import sql
 from backfill_core.store.tables import Tables
 
@@ -299,14 +299,14 @@ def _commit(connection: Connection, address: Address, stop: Callable[[], bool] |
     except psycopg.Error:
         if not connection.closed:
             raise
-        raise StoreError(
+        raise AnswerLostError(
             f"the state store {address.name} was lost in the middle of a commit, so it is unknown whether the"
             f" last change was kept; {_UNKNOWN}"
         ) from None
     finally:
         connection.remove_notice_handler(notice)
     if not_confirmed:
-        raise StoreError(
+        raise AnswerLostError(
             f"the state store {address.name} has committed the last change, but no standby has confirmed it, so it is"
             f" unknown whether it stays if the server is lost; {_UNKNOWN}"
         )

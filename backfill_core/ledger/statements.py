@@ -1,0 +1,132 @@
+"""Every statement of the ledger of datasets, by name, for SQLite and PostgreSQL.
+
+Parameters are written `:name`. `:keys` is a JSON object with the keys as its names, in order. `:first` and `:last` are
+inclusive.
+"""
+
+from __future__ import annotations
+
+SCHEMA = "SELECT version FROM ledger_schema"
+SET_SCHEMA = "UPDATE ledger_schema SET version = :version"
+
+# one transaction's page
+IDS = "SELECT id FROM ledger_ids ORDER BY position"
+MAKE_ROWS = """
+    INSERT INTO ledger_keys (dataset, key, number, version, seal, seals)
+    SELECT :dataset, key, 0, 0, 0, 0 FROM json_each(:keys) WHERE true
+    ON CONFLICT DO NOTHING RETURNING key
+"""
+_KEYS = "key IN (SELECT key FROM json_each(:keys))"
+_ROW = (
+    "key, number, token, measured, fingerprint, version, published_at, confirmed_at, owner, run, reason, seal, seals,"
+    " mark, failure, failed_at, checked_at, drift"
+)
+LOCKED_ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE dataset = :dataset AND {_KEYS} ORDER BY key"
+_CLAIM = "id, key, owner, kind, run, task, map_index, try_number, beneath, ended"
+CLAIMS_OF_KEYS = f"SELECT {_CLAIM} FROM ledger_claims WHERE dataset = :dataset AND {_KEYS} ORDER BY key, since, id"
+CLAIMS_OF_TASK = f"""
+    SELECT {_CLAIM} FROM ledger_claims
+    WHERE dataset = :dataset AND run = :run AND task = :task AND map_index = :map_index AND NOT ({_KEYS})
+    ORDER BY key, id
+"""
+_INTENT = (
+    "token, key, number, kind, state, owner, run, task, map_index, try_number, reason, before_token, measured,"
+    " fingerprint, replaced, drift, version, noted_at"
+)
+OPEN_OF_KEYS = f"""
+    SELECT {_INTENT} FROM ledger_intents
+    WHERE dataset = :dataset AND state = 'open' AND {_KEYS} ORDER BY key, number
+"""
+OF_TOKEN = f"SELECT {_INTENT} FROM ledger_intents WHERE token = :token AND dataset = :dataset ORDER BY key"
+LATER_TRIES = f"""
+    SELECT {_INTENT} FROM ledger_intents
+    WHERE dataset = :dataset AND {_KEYS} AND run = :run AND task = :task AND map_index = :map_index
+    AND try_number > :try_number ORDER BY try_number
+"""
+FREE = "DELETE FROM ledger_claims WHERE dataset = :dataset AND key = :key AND id = :id"
+END = "UPDATE ledger_claims SET ended = 1 WHERE dataset = :dataset AND key = :key AND id = :id"
+CLOSE = """
+    UPDATE ledger_intents SET state = :state
+    WHERE token = :token AND dataset = :dataset AND key = :key AND state = 'open'
+"""
+UNSEAL = """
+    UPDATE ledger_seals SET unsealed_at = :unsealed_at, unsealed_by = :unsealed_by, unsealed_why = :unsealed_why
+    WHERE dataset = :dataset AND key = :key AND version = :version
+"""
+COUNT = """
+    INSERT INTO ledger_counts (dataset, keys, published, held, sealed, failed, drifted, newest, latest_at)
+    VALUES (:dataset, :keys, :published, :held, :sealed, :failed, :drifted, :newest, :latest_at)
+    ON CONFLICT (dataset) DO UPDATE SET
+        keys = ledger_counts.keys + excluded.keys, published = ledger_counts.published + excluded.published,
+        held = ledger_counts.held + excluded.held, sealed = ledger_counts.sealed + excluded.sealed,
+        failed = ledger_counts.failed + excluded.failed, drifted = ledger_counts.drifted + excluded.drifted,
+        newest = CASE WHEN excluded.newest > COALESCE(ledger_counts.newest, '') THEN excluded.newest
+                 ELSE ledger_counts.newest END,
+        latest_at = CASE WHEN excluded.latest_at > COALESCE(ledger_counts.latest_at, '') THEN excluded.latest_at
+                    ELSE ledger_counts.latest_at END
+"""
+
+# definitions and ids
+DEFINITION = """
+    SELECT version, fixed, measures FROM ledger_datasets WHERE dataset = :dataset ORDER BY version DESC LIMIT 1
+"""
+DEFINE = """
+    INSERT INTO ledger_datasets (dataset, version, fixed, measures, since)
+    VALUES (:dataset, :version, :fixed, :measures, :since) ON CONFLICT DO NOTHING RETURNING version
+"""
+ADD_ID = """
+    INSERT INTO ledger_ids (position, id, since)
+    SELECT COALESCE(MAX(position), 0) + 1, :id, :since FROM ledger_ids
+"""
+
+# reading; an empty `:last` is no limit
+_RANGE = "dataset = :dataset AND key >= :first AND (key <= :last OR :last = '')"
+ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE {_RANGE} ORDER BY key"
+CLAIMS = f"SELECT {_CLAIM} FROM ledger_claims WHERE {_RANGE} ORDER BY key, since, id"
+INTENTS = f"SELECT {_INTENT} FROM ledger_intents WHERE {_RANGE} AND state = 'open' ORDER BY key, number"
+_ENTRY = (
+    "key, what, number, token, before_token, owner, run, task, reason, published_at, at, seconds, measured, replaced,"
+    " said, version"
+)
+HISTORY = f"SELECT {_ENTRY} FROM ledger_history WHERE {_RANGE} ORDER BY key, position"
+AS_OF = f"""
+    SELECT {_ENTRY} FROM ledger_history WHERE position IN (
+        SELECT MAX(position) FROM ledger_history
+        WHERE {_RANGE} AND what IN ('publish', 'adopt') AND published_at <= :moment GROUP BY key
+    ) ORDER BY key
+"""
+_SEAL = "key, version, mark, token, measured, sealed_at, sealed_by, reason, unsealed_at, unsealed_by, unsealed_why"
+SEALS = f"SELECT {_SEAL} FROM ledger_seals WHERE {_RANGE} ORDER BY key, version"
+_CORRECTION = "key, seal, before_figures, after_figures, reason, owner, at"
+CORRECTIONS = f"SELECT {_CORRECTION} FROM ledger_corrections WHERE {_RANGE} ORDER BY key, position"
+COUNTS = """
+    SELECT dataset, keys, published, held, sealed, failed, drifted, newest, latest_at FROM ledger_counts
+    ORDER BY dataset
+"""
+FORGET = """
+    DELETE FROM ledger_history WHERE dataset = :dataset AND at < :before AND position NOT IN (
+        SELECT MAX(position) FROM ledger_history
+        WHERE dataset = :dataset AND what IN ('publish', 'adopt') GROUP BY key
+    ) RETURNING position
+"""
+
+
+def columns(names: str) -> tuple[str, ...]:
+    """Return the names of a list of columns."""
+    return tuple(name.strip() for name in names.split(","))
+
+
+ROW_COLUMNS, CLAIM_COLUMNS, INTENT_COLUMNS = columns(_ROW), columns(_CLAIM), columns(_INTENT)
+ENTRY_COLUMNS, SEAL_COLUMNS, CORRECTION_COLUMNS = columns(_ENTRY), columns(_SEAL), columns(_CORRECTION)
+
+
+def insert(table: str, names: tuple[str, ...], count: int) -> str:
+    """Return the statement that adds so many rows; the values of the first are `:a0_name`, and so on."""
+    values = ", ".join(f"({', '.join(f':a{number}_{name}' for name in names)})" for number in range(count))
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES {values}"
+
+
+def put(table: str, names: tuple[str, ...], count: int) -> str:
+    """Return the statement that puts so many rows in the place of those with the same dataset and key."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in ("dataset", "key"))
+    return f"{insert(table, names, count)} ON CONFLICT (dataset, key) DO UPDATE SET {changes}"
