@@ -262,9 +262,7 @@ def _keep(execute: Execute, dataset: str, page: Page, made: int) -> None:
     _add(execute, "ledger_corrections", (*statements.CORRECTION_COLUMNS, "dataset"), corrections)
     _add(execute, "ledger_history", (*statements.ENTRY_COLUMNS, "dataset"), _values(dataset, page.entries))
     changed = page.changed()
-    _add(
-        execute, "ledger_keys", (*statements.ROW_COLUMNS, "dataset"), _values(dataset, changed), statement=statements.put
-    )  # fmt: skip
+    _add(execute, "ledger_keys", (*statements.ROW_COLUMNS, "dataset"), _values(dataset, changed), statements.put)
     counts = _counts(dataset, page, changed, made)
     if any(value for name, value in counts.items() if name != "dataset"):
         execute(statements.COUNT, counts)

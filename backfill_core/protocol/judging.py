@@ -121,10 +121,9 @@ def same_measure(one: str | None, other: str | None, tolerance: float | None) ->
     if one == other or one is None or other is None:
         return one == other
     try:
-        apart = abs(Decimal(one) - Decimal(other))
-    except InvalidOperation:
+        return abs(Decimal(one) - Decimal(other)) <= Decimal(str(tolerance or 0))
+    except InvalidOperation:  # no number, or one that is like no other
         return False
-    return bool(apart <= (Decimal(str(tolerance)) if tolerance else 0))
 
 
 def _not_adopted(
@@ -193,11 +192,11 @@ def _beyond_limit(dataset: Dataset, basis: int | None, after: int, wish: Wish) -
         return "the result is empty" + (f", and {basis} rows are published" if basis else "")
     if not basis:
         return None
-    change = Decimal(after - basis) / basis
+    change = (after - basis) / basis
     shrink, growth = dataset.max_shrink, dataset.max_growth
-    if shrink is not None and -change > Decimal(str(shrink)) and SHRINK not in wish.allow:
+    if shrink is not None and -change > shrink and SHRINK not in wish.allow:
         return f"{after} rows instead of {basis}: smaller by more than the limit, {shrink:.0%}"
-    if growth is not None and change > Decimal(str(growth)) and GROWTH not in wish.allow:
+    if growth is not None and change > growth and GROWTH not in wish.allow:
         return f"{after} rows instead of {basis}: larger by more than the limit, {growth:.0%}"
     return None
 

@@ -109,7 +109,7 @@ def test_a_day_goes_the_whole_way(orders: Guarded, warehouse: tuple[str, Sql]) -
 
 
 def test_a_staged_write_is_published_when_its_block_ends(orders: Guarded, warehouse: tuple[str, Sql]) -> None:
-    place, sql = warehouse
+    _, sql = warehouse
 
     with orders.replacing([DAY], ME, "by hand") as partition:
         sql(f"INSERT INTO {partition.staging} SELECT * FROM source WHERE dt = '{DAY}'")
@@ -157,5 +157,3 @@ def test_a_dead_publication_is_settled_by_what_the_table_holds(
     assert answer["settled"] == [[DAY, "confirmed"]]
     assert sql("SELECT sum(amount) FROM orders") == [(30,)]
     assert orders.status()["partitions"][0]["figures"] == {"rows": 2, "orders": "2", "amount": "30"}
-
-
