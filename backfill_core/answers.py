@@ -271,10 +271,9 @@ class SettleAnswer(TypedDict):
 
 
 class RestoredAnswer(TypedDict):
-    """The ledger's new id, and by key what the target holds that it doesn't know."""
+    """By key, what the target holds that the ledger doesn't know."""
 
     dataset: str
-    ledger: str
     unknown: dict[str, str]
 
 

@@ -17,7 +17,7 @@ from backfill_core.keys import keys_between, parse_key, spans, window
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import check_text
 from backfill_core.protocol import Place, comparing, reserving, sealing, settling, taking, writing
-from backfill_core.protocol.judging import Wish
+from backfill_core.protocol.judging import Wish as Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -180,9 +180,13 @@ class Guarded:
         return self._written([], writing.adopt(self._place, keys, caller, check_text("reason", reason)))
 
     def unchanged(self, fingerprints: Mapping[str, str]) -> list[str]:
-        """Return the keys whose source is as it was when they were published."""
+        """Return the keys whose source, and whose definition, is as it was when they were published."""
         rows = self._rows(fingerprints)
-        return [key for key, row in rows.items() if row.token and row.fingerprint == fingerprints[key]]
+        return [
+            key
+            for key, row in rows.items()
+            if row.token and row.version == self._place.version and row.fingerprint == fingerprints[key]
+        ]
 
     def _written(self, unchanged: Sequence[str], done: writing.Writing | None) -> answers.WriteAnswer:
         published = done.published if done else {}
@@ -302,17 +306,13 @@ class Guarded:
         }
 
     def restored(self, keys: Iterable[str] | None = None) -> answers.RestoredAnswer:
-        """Say that the ledger was put back from a backup: it gets a new id, and every key is looked at.
+        """Look at keys, or at all that the ledger knows, after it was put back from a backup.
 
-        Until a key was looked at, nothing is written there.
+        `ledger.renew()` says that it was, once for all datasets; from then on nothing is written at a key until this
+        looked at it. What it finds unknown stays stopped until it is adopted, or sealed anew.
         """
-        ledger = self.ledger.renew()
-        return {"dataset": self.dataset.name, "ledger": ledger, "unknown": self.look_after_restore(keys)}
-
-    def look_after_restore(self, keys: Iterable[str] | None = None) -> dict[str, str]:
-        """Look at keys after the ledger got a new id; return what is unknown to it, by key."""
         known = [row.key for row in self.ledger.rows(self.dataset.name)] if keys is None else self._keys(keys)
-        return comparing.look_after_restore(self._place, known)
+        return {"dataset": self.dataset.name, "unknown": comparing.look_after_restore(self._place, known)}
 
     def drift(self, keys: Iterable[str] | None = None) -> answers.DriftAnswer:
         """Measure what the target holds, and tell where it isn't what was published: a scan."""

@@ -240,10 +240,10 @@ def read_back(place: Place, attempt: Attempt, plan: Plan) -> None:
         token=attempt.token,
     )
     for key in plan.measured:
-        if found.get(key) != OPEN:
-            raise OvertakenError(
-                f"{place.name}: the ledger doesn't hold what {key} is about to become; nothing was published, run again"
-            )
+        if key not in found:
+            raise StoreError(f"{place.name}: the ledger gave no answer and kept nothing of {key}; run again")
+        if found[key] != OPEN:
+            raise OvertakenError(f"{place.name}: {key} was taken over by another attempt; nothing was published")
 
 
 def _publish(place: Place, attempt: Attempt, plan: Plan, commit: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:

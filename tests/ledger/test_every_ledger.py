@@ -319,6 +319,7 @@ def test_a_restored_ledger_stops_what_it_does_not_know(orders: Guarded, target: 
 
     with pytest.raises(StoppedError, match="`adopt` the key"):
         orders.write([DAY], put(2), ME)
+    orders.ledger.renew()
     unknown = orders.restored()["unknown"]
     orders.adopt([DAY], ME, "looked at it")
 
@@ -332,7 +333,7 @@ def test_after_a_restore_every_write_stops_until_its_key_was_looked_at(orders: G
 
     with pytest.raises(StoppedError, match="`restored` looks at each key"):
         orders.write([DAY], put(2), ME)
-    orders.look_after_restore()
+    orders.restored()
 
     assert orders.write([DAY], put(2), ME)["skipped"] == []
 
@@ -436,5 +437,5 @@ def leave_open(orders: Guarded, target: SimulatedTarget, *, published: bool) -> 
     target.publish = die  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         orders.write([DAY], put(2), ME)
-    del target.publish  # type: ignore[method-assign]
+    del target.publish
     assert [(intent.kind, intent.state) for intent in orders.ledger.intents(DATASET.name)] == [(PUBLISH, OPEN)]

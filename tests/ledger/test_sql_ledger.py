@@ -23,7 +23,7 @@ from tests.servers import PATIENCE
 if TYPE_CHECKING:
     from backfill_core.ledger.ledger import SqlLedger
     from backfill_core.ledger.page import Page
-    from tests.servers import Postgres
+    from tests.servers import PgBouncer, Postgres
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -139,9 +139,22 @@ def test_tables_of_the_version_before_are_made_into_this_one(db: str, monkeypatc
 def test_keys_are_in_the_order_of_code_points(db: str) -> None:
     keys = sorted(["b", "A", "a", "_", "é", "Z", "1"])
     with open_ledger(db) as ledger:
-        ledger.change("shop", keys, lambda page: [claim(page, "mine", key) for key in page.keys])
+        ledger.change("shop", keys, lambda page: len(page.keys))
 
         assert [row.key for row in ledger.rows("shop")] == keys
+
+
+def test_a_pooler_may_give_each_transaction_another_connection(postgres: Postgres, pgbouncer: PgBouncer) -> None:
+    db = postgres.new_store()
+    open_ledger(db).close()
+    target = SimulatedTarget()
+
+    with open_ledger(postgres.through(pgbouncer.port, db)) as one, open_ledger(db) as other:
+        guarded(one, target).write([DAY, NEXT], put(1), ME)
+        guarded(other, target).write([DAY], put(2), ME)
+        guarded(one, target).seal([DAY], ME)
+
+        assert [line.what for line in other.history(DATASET.name, DAY, DAY)] == ["publish", "publish", "seal"]
 
 
 def test_keys_and_datasets_do_not_wait_for_each_other(postgres: Postgres) -> None:

@@ -127,6 +127,9 @@ class SimulatedTarget:
             self.sides[key] = self.side(key)._replace(token=token, fence=there.number, ledger=ledger, published_at=now)
         return dict.fromkeys(expected, now)
 
+    def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
     def keyless(self) -> tuple[int, str]:
         return self.without_key
 
