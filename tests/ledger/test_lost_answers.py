@@ -90,4 +90,4 @@ def check(orders: Guarded, target: SimulatedTarget) -> None:
         assert lines[-1] == row.token
         assert len(lines) == len(set(lines))
     assert (ledger.intents(name), ledger.claims(name)) == ([], [])
-    assert target.locks == target.staged == {}
+    assert (target.locks, target.staged) == ({}, {})
