@@ -7,24 +7,27 @@ with open_ledger(db) as ledger:
 
 from __future__ import annotations
 
+import os
 import secrets
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from backfill_core import dataset_review
+from backfill_core.claims import Caller
 from backfill_core.errors import HeldError, NotSealedError, SealedError, UsageError
 from backfill_core.keys import keys_between, parse_key, spans, window
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import check_text
 from backfill_core.protocol import Place, comparing, reserving, sealing, settling, taking, writing
 from backfill_core.protocol.judging import Wish as Wish
+from backfill_core.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from backfill_core import answers
-    from backfill_core.claims import Caller, Claim
+    from backfill_core.claims import Claim
     from backfill_core.dataset import Dataset
     from backfill_core.ledger import Ledger
     from backfill_core.target import Audited, Target, Write
@@ -140,7 +143,7 @@ class Guarded:
         keys = self._keys(keys)
         unchanged = self.unchanged(fingerprints) if fingerprints and not wish.always else []
         asked = [key for key in keys if key not in unchanged]
-        attempt = taking.take(self._place, asked, caller, reason) if asked else None
+        attempt = taking.take(self._place, asked, _of_a_run(caller), reason) if asked else None
         if attempt is None or not attempt.numbers:
             return self._written(unchanged, None if attempt is None else writing.Writing(attempt))
         with writing.publishing(self._place, attempt, wish, staged=staged, fingerprints=fingerprints) as done:
@@ -163,7 +166,7 @@ class Guarded:
         Raises:
             SealedError, HeldError: a key is sealed, or somebody else holds it; the block was not run.
         """
-        attempt = taking.take(self._place, self._keys(keys), caller, reason)
+        attempt = taking.take(self._place, self._keys(keys), _of_a_run(caller), reason)
         if attempt.left_out:
             taking.give_back(self._place, attempt.token, attempt.keys)
             key, why = attempt.left_out[0]
@@ -177,7 +180,7 @@ class Guarded:
     def adopt(self, keys: Iterable[str], caller: Caller, reason: str) -> answers.WriteAnswer:
         """Take partitions on as they are: measured, and entered as published."""
         keys = self._keys(keys)
-        return self._written([], writing.adopt(self._place, keys, caller, check_text("reason", reason)))
+        return self._written([], writing.adopt(self._place, keys, _of_a_run(caller), check_text("reason", reason)))
 
     def unchanged(self, fingerprints: Mapping[str, str]) -> list[str]:
         """Return the keys whose source, and whose definition, is as it was when they were published."""
@@ -346,7 +349,7 @@ class Guarded:
     ) -> answers.DatasetPlan:
         """Tell what a write would do, key by key, and publish nothing; `not known` where nothing makes the rows."""
         rows = self._rows(self._keys(keys))
-        left_out = reserving.kept_out(self._place, rows, caller)
+        left_out = reserving.kept_out(self._place, rows, _of_a_run(caller))
         unchanged = self.unchanged(fingerprints) if fingerprints and not wish.always else []
         asked = [key for key in rows if key not in left_out and key not in unchanged]
         audited = self._audit(asked, fill, staged=staged) if fill and asked else None
@@ -391,3 +394,40 @@ class Guarded:
             return {}
         found = {row.key: row for row in self.ledger.rows(self.dataset.name, wanted[0], wanted[-1])}
         return {key: found.get(key, KeyRow(key)) for key in wanted}
+
+
+def _of_a_run(caller: Caller) -> Caller:
+    if not caller.run:
+        raise UsageError("whoever writes has a run: `dag/run` in Airflow, elsewhere an id of the process's own")
+    return caller
+
+
+@contextmanager
+def replacing(
+    dataset: Dataset,
+    first: str,
+    last: str = "",
+    *,
+    owner: str,
+    reason: str = "",
+    db: str = "",
+    wish: Wish | None = None,
+) -> Iterator[Partition]:
+    """Replace partitions by what the block puts into `partition.staging`, when it ends; leave them if it raises.
+
+    first, last: the keys, inclusive; one key without `last`.
+    db: where the ledger is; that of BACKFILL_DB without it.
+
+    Raises:
+        SealedError, HeldError: a key is sealed, or somebody else holds it; the block was not run.
+        RefusedError, TargetError, StoreError: nothing was published, or the sentence says what is known of it.
+    """
+    from backfill_core.ledger.opening import open_ledger
+
+    caller = Caller(f"by hand {secrets.token_hex(4)}", person=owner, owner=check_text("owner", owner))
+    target = dataset.target()
+    with closing(target), open_ledger(db or Settings.from_env(os.environ).db) as ledger:
+        guarded = Guarded(dataset, ledger, target)
+        keys = guarded.keys_between(first, last or first)
+        with guarded.replacing(keys, caller, reason, wish or Wish()) as partition:
+            yield partition

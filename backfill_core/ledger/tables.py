@@ -66,7 +66,7 @@ VERSION_1 = (
         sealed INTEGER NOT NULL, failed INTEGER NOT NULL, drifted INTEGER NOT NULL, newest TEXT, latest_at TEXT
     )
     """,
-    "CREATE TABLE ledger_schema (version INTEGER NOT NULL)",
+    "CREATE TABLE ledger_schema (version INTEGER NOT NULL PRIMARY KEY)",
     "INSERT INTO ledger_schema (version) VALUES (1)",
 )
 

@@ -90,5 +90,4 @@ def check(orders: Guarded, target: SimulatedTarget) -> None:
         assert lines[-1] == row.token
         assert len(lines) == len(set(lines))
     assert (ledger.intents(name), ledger.claims(name)) == ([], [])
-    assert not target.locks
-    assert not target.staged
+    assert (target.locks, target.staged) == ({}, {})

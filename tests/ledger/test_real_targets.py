@@ -11,7 +11,7 @@ import pytest
 
 from backfill_core.dataset import Dataset, SqlTable
 from backfill_core.errors import DriftError, SealedError
-from backfill_core.guarded import Guarded, Wish
+from backfill_core.guarded import Guarded, Wish, replacing
 from backfill_core.ledger.opening import open_ledger
 from tests.ledger.conftest import DAY, ME, NEXT, OTHER, THIRD
 
@@ -157,3 +157,22 @@ def test_a_dead_publication_is_settled_by_what_the_table_holds(
     assert answer["settled"] == [[DAY, "confirmed"]]
     assert sql("SELECT sum(amount) FROM orders") == [(30,)]
     assert orders.status()["partitions"][0]["figures"] == {"rows": 2, "orders": "2", "amount": "30"}
+
+
+def test_by_hand_a_partition_is_replaced_in_one_block(
+    orders: Guarded, warehouse: tuple[str, Sql], tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sql = warehouse
+    db = f"{tmp_path}/by-hand.db"
+    monkeypatch.setenv("BACKFILL_DB", db)
+
+    with replacing(orders.dataset, DAY, NEXT, owner="me", reason="by hand") as partition:
+        for key in partition.keys:
+            sql(f"INSERT INTO {partition.staging} SELECT * FROM source WHERE dt = '{key}'")
+
+    assert sql("SELECT sum(amount) FROM orders") == [(60,)]
+    with open_ledger(db) as ledger:
+        assert [(row.key, row.owner, row.reason) for row in ledger.rows("shop.orders")] == [
+            (DAY, "me", "by hand"),
+            (NEXT, "me", "by hand"),
+        ]
