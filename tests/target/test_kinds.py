@@ -170,3 +170,16 @@ def test_identities_are_new_and_generated_columns_are_made(pg: Bench) -> None:
     assert first == [(1, 5, 10, 1)]
     assert pg.orders("order_id, amount, twice, id") == [(1, 5, 10, 2)]
     assert target.measure([DAY], digest=True)[DAY].digest == digest
+
+
+def test_a_select_sees_the_clock_of_the_datasets_zone_whatever_the_session_had(pg: Bench) -> None:
+    pg.make()
+    pg.sql("ALTER TABLE {source} ADD COLUMN at timestamptz")
+    for number, at in enumerate(("2026-01-31 22:59:59+00", "2026-01-31 23:00:00+00", "2026-02-01 22:59:59+00")):
+        pg.fill("source", (number, DAY, 1, "", at))
+    target = pg.target(timezone="Europe/Warsaw")
+    select = "SELECT order_id, at::date AS dt, amount FROM {source} WHERE at::date = :key"
+
+    pg.publish(target, DAY, select=select)
+
+    assert [number for number, _, _ in pg.orders()] == [1, 2]
