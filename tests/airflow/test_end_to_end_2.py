@@ -160,6 +160,24 @@ def test_what_was_written_starts_the_dag_behind_its_dataset_and_what_was_not_doe
     assert len(states_of(airflow, "hears_the_asset")) == 1
 
 
+def test_a_range_of_which_one_day_failed_is_failed_and_the_other_is_written(
+    airflow: Airflow, environ: dict[str, str], stand: Stand
+) -> None:
+    good, bad = "2026-01-17", "2026-01-18"
+    stand.write(good, {"a": 1})
+    stand.write(bad, {"b": 2}).write_text("no order\n")
+    form = {"start": good, "end": bad, "owner": None, "reason": "one is broken"}
+
+    with scheduling(environ) as scheduler:
+        airflow("dags", "trigger", "backfill_range", "--conf", json.dumps(form), "--run-id", "by_form")
+        wait(scheduler, lambda: states_of(airflow, "backfill_range") == {"by_form": "failed"})
+
+    assert said(environ, "backfill_range", "this run is not whole: replace, rollup failed")
+    assert stand.published()[good] == (1, 1)
+    assert bad not in stand.published()
+    assert not {good, bad} & set(stand.holders())
+
+
 def states_of(airflow: Airflow, dag_id: str) -> dict[str, str]:
     """Return the state of each run of the DAG."""
     answer = airflow("dags", "list-runs", "--dag-id", dag_id, "--output", "json").splitlines()

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pendulum
 import pytest
 from airflow.timetables.base import TimeRestriction
+from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_stand import Run
 from backfill_airflow.compat import DAG, Asset, CronDataIntervalTimetable
@@ -135,9 +136,24 @@ def test_the_zone_is_the_timetables() -> None:
     assert partition_of(run, dag_in("Europe/Warsaw")) == date(2026, 3, 29)
 
 
-@pytest.mark.parametrize("of_airflow", ["several", "beside_assets"])
-def test_the_zone_of_a_timetable_within_another_counts(of_airflow: str) -> None:
-    dag: Any = SimpleNamespace(timetable=globals()[of_airflow]("Europe/Warsaw"), timezone="UTC")
+def nested_timetables(zone: str) -> list[Any]:
+    """Return the timetables of this line of Airflow that hold another one, in that zone."""
+    inner: Any = CronDataIntervalTimetable("0 0 * * *", timezone=zone)
+    if find_spec("airflow.sdk"):
+        from airflow.sdk import AssetOrTimeSchedule, MultipleCronTriggerTimetable
+
+        several = MultipleCronTriggerTimetable("0 0 * * *", "0 12 * * *", timezone=zone)
+        return [AssetOrTimeSchedule(assets=[Asset("test://any")], timetable=inner), several]
+    from airflow.timetables.datasets import DatasetOrTimeSchedule
+
+    return [DatasetOrTimeSchedule(datasets=[Asset("test://any")], timetable=inner)]
+
+
+@pytest.mark.parametrize(
+    "timetable", nested_timetables("Europe/Warsaw"), ids=lambda timetable: type(timetable).__name__
+)
+def test_the_zone_of_a_timetable_within_another_counts(timetable: Any) -> None:
+    dag: Any = SimpleNamespace(timetable=timetable, timezone="UTC")
     midnight = instant("2026-03-28T23:00")
 
     with pytest.raises(UsageError, match="in Europe/Warsaw, the timetable's zone"):
@@ -148,27 +164,10 @@ def test_the_zone_of_a_timetable_within_another_counts(of_airflow: str) -> None:
 
 def test_a_schedule_without_intervals_is_refused_on_a_day_without_a_midnight_too() -> None:
     skipped = instant("2024-04-25T22:00")
-    dag: Any = SimpleNamespace(timetable=several("Africa/Cairo"), timezone="UTC")
+    dag: Any = SimpleNamespace(timetable=CronTriggerTimetable("0 0 * * *", timezone="Africa/Cairo"), timezone="UTC")
 
     with pytest.raises(UsageError, match="is empty"):
         partition_of(Run(data_interval_start=skipped, data_interval_end=skipped), dag)
-
-
-def several(zone: str) -> Any:
-    from airflow.timetables.trigger import MultipleCronTriggerTimetable
-
-    return MultipleCronTriggerTimetable("0 0 * * *", timezone=zone)
-
-
-def beside_assets(zone: str) -> Any:
-    timetable: Any = CronDataIntervalTimetable("0 0 * * *", timezone=zone)
-    if find_spec("airflow.sdk"):
-        from airflow.sdk import AssetOrTimeSchedule
-
-        return AssetOrTimeSchedule(assets=[Asset("test://any")], timetable=timetable)
-    from airflow.timetables.datasets import DatasetOrTimeSchedule
-
-    return DatasetOrTimeSchedule(datasets=[Asset("test://any")], timetable=timetable)
 
 
 def test_a_zone_may_be_pendulums_own() -> None:
