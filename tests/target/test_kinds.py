@@ -116,6 +116,17 @@ def test_an_impossible_or_otherwise_written_time_is_in_no_day(lite: Bench) -> No
     assert audited.strange[0] == 2
 
 
+def test_a_time_of_no_day_in_the_table_is_neither_measured_nor_replaced(lite: Bench) -> None:
+    lite.make("order_id bigint, at text, amount bigint, note text")
+    lite.fill("orders", (1, "2026-02-28 12:00:00", 1, ""), (2, "2026-02-31 12:00:00", 2, ""))
+    target = lite.target(day="at", kind="instant")
+
+    lite.publish(target, "2026-02-28", select="SELECT * FROM {source}")
+
+    assert lite.orders("amount, order_id") == [(2, 2)]
+    assert target.keyless() == (1, "2026-02-31 12:00:00")
+
+
 NAMES = ['Orders of "today"', "select", "zamówienia_żółć", "注文", "x" * 63, "a'b;--", "50% (new)", "$1", ":key"]
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import secrets
+import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_core.errors import ChangedError, FencedError, TargetError, UsageError
 from backfill_core.target import Expected, Fence
+from tests.servers import wait_until
 from tests.target.conftest import DAY, FOURTH, LEDGER, NEXT, SELECT, THIRD, expected, orders_on, rows_of
 
 if TYPE_CHECKING:
+    from backfill_core.target import Audited
     from tests.target.conftest import Bench
 
 
@@ -318,3 +322,50 @@ def test_an_error_of_the_callers_own_in_the_block_stays_as_it_is(bench: Bench) -
         bench.sql("SELECT * FROM nowhere_at_all")
 
     assert not isinstance(raised.value, TargetError)
+
+
+def test_rows_that_come_by_hand_while_a_write_is_under_way_are_in_none_of_its_figures(pg: Bench) -> None:
+    pg.make()
+    pg.sql(
+        f"CREATE FUNCTION {pg.schema}.slow() RETURNS bigint LANGUAGE sql VOLATILE AS"
+        f" 'SELECT pg_advisory_xact_lock(hashtext(''{pg.schema}'')); SELECT 10::bigint'"
+    )
+    target = pg.target()
+    target.fence({DAY: Fence(1)}, LEDGER, 5)
+    audits: list[Audited] = []
+
+    def write() -> None:
+        with target.writing([DAY], secrets.token_hex(16), staged=False) as writing:
+            writing.fill(f"SELECT 1 AS order_id, date '{DAY}' AS dt, {pg.schema}.slow() AS amount")
+            audits.append(writing.audit(digest=False))
+
+    with closing(pg.connect()) as gate:
+        gate.cursor().execute(f"SELECT pg_advisory_xact_lock(hashtext('{pg.schema}'))")
+        writer = threading.Thread(target=write)
+        writer.start()
+        wait_until(lambda: pg.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "it waits")
+        pg.fill("orders", *orders_on(DAY, 99, first=9))
+        gate.commit()
+    writer.join()
+
+    assert audits[0].partitions[DAY].measures == {"orders": "1", "amount": "10"}
+    assert audits[0].before[DAY].rows == 0
+
+
+def test_who_still_writes_to_a_staged_table_after_the_audit_writes_in_vain(pg: Bench) -> None:
+    pg.make()
+    target = pg.target()
+    target.fence({DAY: Fence(1)}, LEDGER, 5)
+    row = f"(order_id, dt, amount) VALUES (1, '{DAY}', 10)"
+
+    with target.writing([DAY], secrets.token_hex(16), staged=True) as write:
+        pg.sql(f"INSERT INTO {write.staging} {row}")
+        write.audit(digest=False)
+        with closing(pg.connect()) as late:
+            cursor = late.cursor()
+            cursor.execute("SET lock_timeout = '100ms'")
+            with pytest.raises(Exception, match="lock timeout"):
+                cursor.execute(f"INSERT INTO {write.staging} {row}")
+        write.publish({DAY: Expected(1, None)}, "t", LEDGER)
+
+    assert [amount for _, _, amount in pg.orders()] == [10]
