@@ -8,12 +8,15 @@ from backfill_core.protocol import judging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeVar
 
     from backfill_core import answers
     from backfill_core.dataset import Dataset
-    from backfill_core.ledger import Correction, Entry, KeyRow, Ledger
+    from backfill_core.ledger import Correction, Entry, KeyRow, Ledger, SealRow
     from backfill_core.protocol.judging import Wish
     from backfill_core.target import Audited, Measured
+
+    OfKey = TypeVar("OfKey", Correction, SealRow)
 
 
 def plan(
@@ -159,11 +162,11 @@ def history(ledger: Ledger, dataset: str, first: str, last: str) -> list[answers
 def statement(ledger: Ledger, dataset: str, first: str, last: str, as_of: str | None) -> answers.DatasetStatement:
     """Tell what was sent and what is right; with a moment, what readers saw then and what was said of it by then."""
     corrections = _by_key(ledger.corrections(dataset, first, last))
-    seals = ledger.seals(dataset, first, last)
+    seals = _by_key(ledger.seals(dataset, first, last))
     lines: list[answers.DatasetStatementLine] = []
     for key, published_at, measured in _published(ledger, dataset, first, last, as_of):
         at = as_of or "9"
-        of_key = [seal for seal in seals if seal.key == key and seal.sealed_at <= at and (seal.unsealed_at or "~") > at]
+        of_key = [seal for seal in seals.get(key, []) if seal.sealed_at <= at and (seal.unsealed_at or "~") > at]
         said = [one for one in corrections.get(key, ()) if one.at <= at and of_key and one.seal == of_key[-1].version]
         lines.append(
             {
@@ -213,8 +216,8 @@ def figures(measured: Measured | None) -> answers.Figures | None:
     return None if measured is None else {"rows": measured.rows, **measured.measures}
 
 
-def _by_key(corrections: Sequence[Correction]) -> dict[str, list[Correction]]:
-    found: dict[str, list[Correction]] = {}
-    for one in corrections:
+def _by_key(rows: Sequence[OfKey]) -> dict[str, list[OfKey]]:
+    found: dict[str, list[OfKey]] = {}
+    for one in rows:
         found.setdefault(one.key, []).append(one)
     return found

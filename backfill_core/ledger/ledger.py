@@ -120,7 +120,7 @@ class SqlLedger:
     def _load(
         self, execute: Execute, dataset: str, keys: Sequence[str], token: str, caller: Caller | None
     ) -> tuple[Page, int]:
-        this = {"dataset": dataset, "keys": json.dumps(dict.fromkeys(sorted(keys)))}
+        this = {"dataset": dataset, "keys": _as_keys(keys)}
         made: list[tuple[Any, ...]] = []
         rows: Iterable[tuple[Any, ...]] = ()
         claims: list[Claim] = []
@@ -235,8 +235,9 @@ class SqlLedger:
 
 def _keep(execute: Execute, dataset: str, page: Page, made: int) -> None:
     """Write down what was written on a page; the dataset's counts last, as its keys share them."""
-    for key, claim_id in page.freed:
-        execute(statements.FREE, {"dataset": dataset, "key": key, "id": claim_id})
+    for claim_id in sorted({claim_id for _, claim_id in page.freed}):
+        keys = _as_keys(key for key, its_id in page.freed if its_id == claim_id)
+        execute(statements.FREE, {"dataset": dataset, "id": claim_id, "keys": keys})
     claims = [
         {**claim._asdict(), "ended": int(claim.ended), "dataset": dataset, "attempt": number, "since": page.now}
         for claim, number in page.claimed
@@ -245,8 +246,9 @@ def _keep(execute: Execute, dataset: str, page: Page, made: int) -> None:
     for claim in page.ended():
         execute(statements.END, {"dataset": dataset, "key": claim.key, "id": claim.id})
     _add(execute, "ledger_intents", (*statements.INTENT_COLUMNS, "dataset"), _values(dataset, page.noted))
-    for intent, state in page.closed:
-        execute(statements.CLOSE, {"token": intent.token, "dataset": dataset, "key": intent.key, "state": state})
+    for token, state in sorted({(intent.token, state) for intent, state in page.closed}):
+        keys = _as_keys(intent.key for intent, its_state in page.closed if (intent.token, its_state) == (token, state))
+        execute(statements.CLOSE, {"token": token, "dataset": dataset, "keys": keys, "state": state})
     _add(execute, "ledger_seals", (*statements.SEAL_COLUMNS, "dataset"), _values(dataset, page.seals))
     for unsealed in page.unseals:
         execute(statements.UNSEAL, unsealed._asdict() | {"dataset": dataset})
@@ -266,6 +268,10 @@ def _keep(execute: Execute, dataset: str, page: Page, made: int) -> None:
     counts = _counts(dataset, page, changed, made)
     if any(value for name, value in counts.items() if name != "dataset"):
         execute(statements.COUNT, counts)
+
+
+def _as_keys(keys: Iterable[str]) -> str:
+    return json.dumps(dict.fromkeys(sorted(keys)))
 
 
 def _add(

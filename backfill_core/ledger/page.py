@@ -9,9 +9,12 @@ from backfill_core.ledger import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import TypeVar
 
     from backfill_core.claims import Claim
     from backfill_core.ledger import Correction, Entry, Intent, KeyRow, SealRow, Unsealed
+
+    OfKey = TypeVar("OfKey", Claim, Intent)
 
 
 class Page:
@@ -39,9 +42,9 @@ class Page:
         self.latest = latest
         self.before = {row.key: row for row in rows}
         self._rows = dict(self.before)
-        self._claims = list(claims)
-        self._intents = list(intents)
-        self.held_before = {claim.key for claim in self._claims}
+        self._claims = _by_key(claims)
+        self._intents = _by_key(intents)
+        self.held_before = self.held()
         self.claimed: list[tuple[Claim, int]] = []
         self.freed: list[tuple[str, str]] = []
         self.noted: list[Intent] = []
@@ -64,20 +67,19 @@ class Page:
 
     def claims(self, key: str) -> list[Claim]:
         """Return the claims on a key."""
-        return [claim for claim in self._claims if claim.key == key]
+        return list(self._claims.get(key, ()))
 
     def all_claims(self) -> list[Claim]:
         """Return the claims on the keys, and those of the caller's task on other keys."""
-        return list(self._claims)
+        return [claim for claims in self._claims.values() for claim in claims]
 
     def open(self, keys: Iterable[str]) -> list[Intent]:
         """Return the open intents of the keys."""
-        wanted = set(keys)
-        return [intent for intent in self._intents if intent.state == OPEN and intent.key in wanted]
+        return [intent for key in keys for intent in self._intents.get(key, ()) if intent.state == OPEN]
 
     def intents(self, token: str) -> list[Intent]:
         """Return all intents of the token that the page was opened for."""
-        return [intent for intent in self._intents if intent.token == token]
+        return [intent for intents in self._intents.values() for intent in intents if intent.token == token]
 
     # what is written
 
@@ -87,25 +89,26 @@ class Page:
 
     def claim(self, claim: Claim, number: int = 0) -> None:
         """Add a claim; an attempt's with its number."""
-        self._claims.append(claim)
+        self._claims.setdefault(claim.key, []).append(claim)
         self.claimed.append((claim, number))
 
     def free(self, claim_id: str, keys: Iterable[str]) -> list[str]:
         """Give a claim back at these keys, by its id; return the keys where it was."""
-        wanted = set(keys)
-        gone = [claim.key for claim in self._claims if claim.id == claim_id and claim.key in wanted]
-        self._claims = [claim for claim in self._claims if not (claim.id == claim_id and claim.key in wanted)]
+        gone = [key for key in keys if any(claim.id == claim_id for claim in self._claims.get(key, ()))]
+        for key in gone:
+            self._claims[key] = [claim for claim in self._claims[key] if claim.id != claim_id]
         self.freed += [(key, claim_id) for key in gone]
         return gone
 
     def note(self, intent: Intent) -> None:
         """Add an intent."""
-        self._intents.append(intent)
+        self._intents.setdefault(intent.key, []).append(intent)
         self.noted.append(intent)
 
     def close(self, intent: Intent, state: str) -> None:
         """Confirm or withdraw an open intent."""
-        self._intents = [held._replace(state=state) if held is intent else held for held in self._intents]
+        held = self._intents[intent.key]
+        held[held.index(intent)] = intent._replace(state=state)
         self.closed.append((intent, state))
 
     def enter(self, entry: Entry) -> None:
@@ -136,4 +139,11 @@ class Page:
 
     def held(self) -> set[str]:
         """Return the keys that somebody holds now."""
-        return {claim.key for claim in self._claims}
+        return {key for key, claims in self._claims.items() if claims}
+
+
+def _by_key(rows: Iterable[OfKey]) -> dict[str, list[OfKey]]:
+    found: dict[str, list[OfKey]] = {}
+    for row in rows:
+        found.setdefault(row.key, []).append(row)
+    return found

@@ -43,11 +43,11 @@ LATER_TRIES = f"""
     WHERE dataset = :dataset AND {_KEYS} AND run = :run AND task = :task AND map_index = :map_index
     AND try_number > :try_number ORDER BY try_number
 """
-FREE = "DELETE FROM ledger_claims WHERE dataset = :dataset AND key = :key AND id = :id"
+FREE = f"DELETE FROM ledger_claims WHERE dataset = :dataset AND id = :id AND {_KEYS}"
 END = "UPDATE ledger_claims SET ended = 1 WHERE dataset = :dataset AND key = :key AND id = :id"
-CLOSE = """
+CLOSE = f"""
     UPDATE ledger_intents SET state = :state
-    WHERE token = :token AND dataset = :dataset AND key = :key AND state = 'open'
+    WHERE token = :token AND dataset = :dataset AND state = 'open' AND {_KEYS}
 """
 UNSEAL = """
     UPDATE ledger_seals SET unsealed_at = :unsealed_at, unsealed_by = :unsealed_by, unsealed_why = :unsealed_why

@@ -88,10 +88,12 @@ def release(place: Place, keys: Iterable[str], claims: Iterable[str]) -> list[st
 def kept_out(place: Place, rows: Mapping[str, KeyRow], caller: Caller) -> dict[str, str]:
     """Return why a write by this caller would leave keys out now, by key: `sealed`, `claimed_by:…`."""
     keys = sorted(rows)
-    claims = place.ledger.claims(place.name, keys[0], keys[-1])
+    claims: dict[str, list[Claim]] = {}
+    for claim in place.ledger.claims(place.name, keys[0], keys[-1]):
+        claims.setdefault(claim.key, []).append(claim)
     found = {}
     for key, row in rows.items():
-        held_by = enter([claim for claim in claims if claim.key == key], caller, ATTEMPT).held_by
+        held_by = enter(claims.get(key, ()), caller, ATTEMPT).held_by
         if row.seal:
             found[key] = "sealed"
         elif held_by is not None:
