@@ -47,7 +47,6 @@ with DAG(
     ).expand_kwargs(parts.output)
     rollup = RollupOperator(task_id="rollup", trigger_rule="none_failed")
     release = ReleaseRangeOperator(task_id="release", claim=claim.output)
-
     outcome = RunOutcomeOperator(task_id="outcome")
 
     [plan, parts] >> claim >> replace >> rollup >> release.as_teardown(setups=claim)

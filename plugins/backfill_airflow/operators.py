@@ -324,8 +324,8 @@ class ReplaceRangeOperator(ReplacePartitionOperator):
     def act(self, context: Context) -> RunAnswer:
         """Replace one partition after the other; then say what came of them."""
         with airflow_verdict():
-            dates, owner = dates_of(context, self.start, self.end), name_of(caller_of(context, self.claim_as))
-        answer: RunAnswer = {"owner": owner, "done": [], "skipped": [], "orders": 0, "amount": 0}
+            dates, caller = dates_of(context, self.start, self.end), caller_of(context, self.claim_as)
+        answer: RunAnswer = {"owner": name_of(caller), "done": [], "skipped": [], "orders": 0, "amount": 0}
         faults: list[str] = []
         left_alone: list[str] = []
         for self.date in dates:
@@ -446,9 +446,9 @@ class ClaimRangeOperator(WaitingOperator, RangeOperator):
             taken = backfill.take(dates, caller, RESERVATION)
             if taken.claim is None:
                 self.give_way(dates, caller, RESERVATION, taken.denied)
-        name = name_of(caller)
-        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, one_line(name))
-        return {"owner": name, "claimed": list(taken.owners), "denied": [], "claim": taken.claim, "sealed": sealed}
+        self.log.info("Claimed %s to %s as %s", dates.first, dates.last, one_line(name_of(caller)))
+        claimed = list(taken.owners)
+        return {"owner": name_of(caller), "claimed": claimed, "denied": [], "claim": taken.claim, "sealed": sealed}
 
     def _sealed(self, backfill: Backfill, dates: DateRange) -> list[str]:
         sealed = [status["dt"] for status in backfill.status(dates)["partitions"] if status["sealed"]]

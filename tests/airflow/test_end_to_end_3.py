@@ -198,10 +198,10 @@ def parent_of(pid: int) -> int:
 def processes_that_read(path: Path) -> list[int]:
     """Return the ids of the processes that have the file open."""
     found = []
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
-        with suppress(OSError):
-            if descriptor.readlink() == path:
-                found.append(int(descriptor.parts[2]))
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if any(descriptor.readlink() == path for descriptor in (process / "fd").iterdir()):
+                found.append(int(process.name))
     return found
 
 
@@ -311,10 +311,10 @@ BEFORE = (TODAY - timedelta(days=2)).isoformat()
 def test_a_range_that_a_person_reserved_lets_in_only_runs_in_her_name(world: World) -> None:
     world.stand.write(BEFORE, {"b": 7})
     scheduled = world.run_of("daily_partitions", YESTERDAY)
-    scheduled.task_reaches("replace", "deferred")
+    tries = scheduled.task_reaches("replace", "deferred")["try_number"]  # the triggerer may have come after the first
 
     assert scheduled.receipt("replace")["skipped"] == [[YESTERDAY, "claimed_by:anna"]]
-    assert f"{YESTERDAY} claimed_by:anna; waiting until it is free" in scheduled.log("replace")
+    assert f"{YESTERDAY} claimed_by:anna; waiting until it is free" in scheduled.log("replace", tries)
 
     [hers] = world.backfill(BEFORE, BEFORE, conf={"owner": "anna"})
 
@@ -468,34 +468,19 @@ def test_the_form_backfills_a_range_a_task_a_date_and_gives_it_back(world: World
 
 
 def test_the_form_takes_a_range_of_more_days_than_airflow_maps(world: World) -> None:
-    days = [f"2025-11-{day:02}" for day in range(1, 11)]
+    days = [f"2025-08-{day:02}" for day in range(1, 11)]
     for dt in days:
         world.stand.write(dt, {"a": 1})
     run = world.trigger("backfill_range", conf={"start": days[0], "end": days[-1], "owner": None, "reason": "long"})
 
     assert run.ends() == "success"
     assert sorted(task["rendered_map_index"] for task in run.tasks() if task["task_id"] == "replace") == [
-        "2025-11-01 to 2025-11-03",
-        "2025-11-04 to 2025-11-06",
-        "2025-11-07 to 2025-11-09",
-        "2025-11-10",
+        "2025-08-01 to 2025-08-03",
+        "2025-08-04 to 2025-08-06",
+        "2025-08-07 to 2025-08-09",
+        "2025-08-10",
     ]
-    assert [dt for dt in sorted(world.stand.published()) if dt.startswith("2025-11")] == days
-    assert world.holders() == {}
-
-
-def test_a_range_that_is_marked_failed_while_it_is_replaced_ends_as_failed_and_is_free(world: World) -> None:
-    dt = "2026-01-15"
-    world.stand.write_big(dt, BIG)
-    run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "marked failed"})
-
-    with world.caught_while_holding(run, dt):
-        world.insist("PATCH", run.path, {"state": "failed"})
-
-    run.task_reaches("outcome", "failed")
-    assert run.ends() == "failed"
-    assert run.task("rollup")["state"] == "skipped"
-    assert "this run is not whole: replace failed" in run.log("outcome")
+    assert [dt for dt in sorted(world.stand.published()) if dt.startswith("2025-08")] == days
     assert world.holders() == {}
 
 
@@ -607,7 +592,7 @@ def test_a_first_try_that_was_frozen_wakes_up_beside_the_second_and_writes_nothi
     assert dt not in world.stand.holders()
 
 
-def test_a_range_marked_failed_writes_nothing_after_it_was_given_back(world: World) -> None:
+def test_a_range_marked_failed_writes_nothing_after_it_was_given_back_and_is_failed(world: World) -> None:
     dt = "2025-11-10"
     world.stand.write_big(dt, BIG)
     run = world.trigger("backfill_range", conf={"start": dt, "end": dt, "owner": None, "reason": "a test"})
@@ -627,6 +612,9 @@ def test_a_range_marked_failed_writes_nothing_after_it_was_given_back(world: Wor
     assert dt not in published
     assert world.stand.published() == published
     wait_for("the day is free", lambda: dt not in world.stand.holders())
+    assert run.ends() == "failed"
+    assert run.task("rollup")["state"] == "skipped"
+    assert "this run is not whole: replace failed" in run.log("outcome")
 
 
 def test_two_runs_in_a_persons_name_enter_in_turn_and_no_conf_speaks_for_a_run(world: World) -> None:

