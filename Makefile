@@ -31,7 +31,7 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
-	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/faults tests/clickstream
+	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/command tests/faults tests/clickstream
 
 clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
 	@$(BIN)/pytest -q tests/clickstream
