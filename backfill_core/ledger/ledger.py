@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from backfill_core.claims import Claim
@@ -261,8 +262,9 @@ def _keep(execute: Execute, dataset: str, page: Page, made: int) -> None:
         }
         for correction in page.corrections
     ]
-    _add(execute, "ledger_corrections", (*statements.CORRECTION_COLUMNS, "dataset"), corrections)
-    _add(execute, "ledger_history", (*statements.ENTRY_COLUMNS, "dataset"), _values(dataset, page.entries))
+    _add(execute, "ledger_corrections", (*statements.CORRECTION_COLUMNS, "dataset"), corrections, statements.append)
+    entries = _values(dataset, page.entries)
+    _add(execute, "ledger_history", (*statements.ENTRY_COLUMNS, "dataset"), entries, statements.append)
     changed = page.changed()
     _add(execute, "ledger_keys", (*statements.ROW_COLUMNS, "dataset"), _values(dataset, changed), statements.put)
     counts = _counts(dataset, page, changed, made)
@@ -284,6 +286,11 @@ def _add(
     for start in range(0, len(rows), ROWS_AT_A_TIME):
         some = rows[start : start + ROWS_AT_A_TIME]
         values = {f"a{number}_{name}": row[name] for number, row in enumerate(some) for name in names}
+        if statement is statements.append:
+            turns: Counter[str] = Counter()
+            for number, row in enumerate(some):
+                turns[row["key"]] += 1
+                values[f"a{number}_turn"] = turns[row["key"]]
         execute(statement(table, names, len(some)), values)
 
 

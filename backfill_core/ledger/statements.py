@@ -90,8 +90,8 @@ _ENTRY = (
 )
 HISTORY = f"SELECT {_ENTRY} FROM ledger_history WHERE {_RANGE} ORDER BY key, position"
 AS_OF = f"""
-    SELECT {_ENTRY} FROM ledger_history WHERE position IN (
-        SELECT MAX(position) FROM ledger_history
+    SELECT {_ENTRY} FROM ledger_history WHERE dataset = :dataset AND (key, position) IN (
+        SELECT key, MAX(position) FROM ledger_history
         WHERE {_RANGE} AND what IN ('publish', 'adopt') AND published_at <= :moment GROUP BY key
     ) ORDER BY key
 """
@@ -104,8 +104,8 @@ COUNTS = """
     ORDER BY dataset
 """
 FORGET = """
-    DELETE FROM ledger_history WHERE dataset = :dataset AND at < :before AND position NOT IN (
-        SELECT MAX(position) FROM ledger_history
+    DELETE FROM ledger_history WHERE dataset = :dataset AND at < :before AND (key, position) NOT IN (
+        SELECT key, MAX(position) FROM ledger_history
         WHERE dataset = :dataset AND what IN ('publish', 'adopt') GROUP BY key
     ) RETURNING position
 """
@@ -124,6 +124,19 @@ def insert(table: str, names: tuple[str, ...], count: int) -> str:
     """Return the statement that adds so many rows; the values of the first are `:a0_name`, and so on."""
     values = ", ".join(f"({', '.join(f':a{number}_{name}' for name in names)})" for number in range(count))
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES {values}"
+
+
+def append(table: str, names: tuple[str, ...], count: int) -> str:
+    """Return the statement that adds so many rows, each at the end of its key's; `:a0_turn` counts those of a key.
+
+    The key's row is locked, so nobody else appends there. A sequence would start again where a database was moved.
+    """
+    last = f"(SELECT COALESCE(MAX(position), 0) FROM {table} WHERE dataset = :a%d_dataset AND key = :a%d_key)"
+    values = ", ".join(
+        f"({', '.join(f':a{number}_{name}' for name in names)}, {last % (number, number)} + :a{number}_turn)"
+        for number in range(count)
+    )
+    return f"INSERT INTO {table} ({', '.join(names)}, position) VALUES {values}"
 
 
 def put(table: str, names: tuple[str, ...], count: int) -> str:

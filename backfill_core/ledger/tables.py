@@ -38,13 +38,12 @@ VERSION_1 = (
     "CREATE INDEX ledger_intents_task ON ledger_intents (dataset, key, run, task, map_index)",
     """
     CREATE TABLE ledger_history (
-        position INTEGER PRIMARY KEY, dataset TEXT NOT NULL, key TEXT NOT NULL, what TEXT NOT NULL,
+        dataset TEXT NOT NULL, key TEXT NOT NULL, position INTEGER NOT NULL, what TEXT NOT NULL,
         number INTEGER NOT NULL, token TEXT, before_token TEXT, owner TEXT NOT NULL, run TEXT NOT NULL,
         task TEXT NOT NULL, reason TEXT NOT NULL, published_at TEXT, at TEXT NOT NULL, seconds REAL, measured TEXT,
-        replaced TEXT, said TEXT, version INTEGER NOT NULL
+        replaced TEXT, said TEXT, version INTEGER NOT NULL, PRIMARY KEY (dataset, key, position)
     )
     """,
-    "CREATE INDEX ledger_history_key ON ledger_history (dataset, key, position)",
     """
     CREATE TABLE ledger_seals (
         dataset TEXT NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, mark TEXT NOT NULL, token TEXT NOT NULL,
@@ -54,12 +53,11 @@ VERSION_1 = (
     """,
     """
     CREATE TABLE ledger_corrections (
-        position INTEGER PRIMARY KEY, dataset TEXT NOT NULL, key TEXT NOT NULL, seal INTEGER NOT NULL,
+        dataset TEXT NOT NULL, key TEXT NOT NULL, position INTEGER NOT NULL, seal INTEGER NOT NULL,
         before_figures TEXT NOT NULL, after_figures TEXT NOT NULL, reason TEXT NOT NULL, owner TEXT NOT NULL,
-        at TEXT NOT NULL
+        at TEXT NOT NULL, PRIMARY KEY (dataset, key, position)
     )
     """,
-    "CREATE INDEX ledger_corrections_key ON ledger_corrections (dataset, key, position)",
     """
     CREATE TABLE ledger_counts (
         dataset TEXT NOT NULL PRIMARY KEY, keys INTEGER NOT NULL, published INTEGER NOT NULL, held INTEGER NOT NULL,
