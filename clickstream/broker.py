@@ -41,6 +41,9 @@ ANSWER_SECONDS = 60.0
 ABSENCE_SECONDS = 120.0
 """How long a broker may stay away in the middle of reading or publishing."""
 
+OPEN_SECONDS = 20.0
+"""How long a reader waits for an open transaction to be decided; that of a publication that ends takes milliseconds."""
+
 TRANSACTION_SECONDS = 900
 """How long one portion's publication may take: what brokers allow unless told otherwise."""
 
@@ -72,6 +75,8 @@ _PASSING = _UNREACHABLE | {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+ALL_TOPICS = (*EVENT_TOPICS, *GENERATOR_TOPICS)
 
 Answer = TypeVar("Answer")
 Offsets = Mapping[str, tuple[int, int]]
@@ -115,7 +120,7 @@ class Broker:
         """
         with self._named_errors():
             admin = self._admin
-            missing = [name for name in (*EVENT_TOPICS, *GENERATOR_TOPICS) if name not in self._partitions(admin)]
+            missing = [name for name in ALL_TOPICS if name not in self._partitions(admin)]
             wanted = [
                 NewTopic(self.prefix + name, num_partitions=1, replication_factor=-1, config=_topic_config(name))
                 for name in missing
@@ -154,7 +159,7 @@ class Broker:
 
     def _partitions(self, admin: AdminClient) -> dict[str, int]:
         listed = admin.list_topics(timeout=CONTACT_SECONDS).topics
-        names = (*EVENT_TOPICS, *GENERATOR_TOPICS)
+        names = ALL_TOPICS
         return {name: len(listed[self.prefix + name].partitions) for name in names if self.prefix + name in listed}
 
     # ── reading ──
@@ -181,12 +186,22 @@ class Broker:
         """Return `extent` by event topic."""
         return {topic: self.extent(topic) for topic in EVENT_TOPICS}
 
-    def all_is_committed(self) -> bool:
-        """Whether readers of committed data see all that was written."""
-        return all(
-            self._bounds(self._committed, topic) == self._bounds(self._written, topic)
-            for topic in (*EVENT_TOPICS, *GENERATOR_TOPICS)
-        )
+    def await_decided(self, ends: Mapping[str, int] | None = None) -> str | None:
+        """Wait until all that was written before these offsets, by default before now, is committed or taken back.
+
+        Readers of committed data then see that far. Returns None, or, after OPEN_SECONDS, a clause that says where
+        somebody's transaction is still open.
+        """
+        ends = {topic: self.extent(topic)[1] for topic in ALL_TOPICS} if ends is None else ends
+        deadline = time.monotonic() + OPEN_SECONDS
+        for topic, end in ends.items():
+            while (readable := self._bounds(self._committed, topic)[1]) < end:
+                if readable == self.extent(topic)[1]:
+                    break  # the topic ends before that offset: it was made anew
+                if time.monotonic() > deadline:
+                    return f"a transaction is open on {self.prefix}{topic} from offset {readable} on"
+                time.sleep(0.02)
+        return None
 
     def _bounds(self, asker: Consumer, topic: str) -> tuple[int, int]:
         with self._named_errors():
@@ -242,15 +257,15 @@ class Broker:
                 [self.prefix + MANIFEST], on_assign=seat.assigned, on_revoke=seat.lost, on_lost=seat.lost
             )
             if not seat.answered(5 * SEAT_SECONDS):
-                holders = [name for name in self._members() if name != settings["client.id"]]
+                holders = [name for name in self.at_work() if name != settings["client.id"]]
                 live = any(name.startswith(LIVE_VERB) for name in holders)
                 if live or not seat.becomes_ours(2 * SEAT_SECONDS):
                     who = holders[0] if holders else "one that has not said its name"
                     raise RefusedError("generator-running", f"Another generator is at work: {who}. Stop it first.")
             yield seat
 
-    def _members(self) -> list[str]:
-        """Who is in the group. Only a member may ask: before a broker's first group, the question might end nowhere."""
+    def at_work(self) -> list[str]:
+        """Who has the seat or waits for it. Before a broker's first group, the question might end nowhere."""
         group = self.prefix + GENERATOR
         answer = self._admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
         return [member.client_id for member in answer.result(ANSWER_SECONDS + 5).members]
@@ -478,7 +493,8 @@ class Writer:
                 if error.args[0].txn_requires_abort():
                     self.abort()
                 raise
-            _wait(self._broker.all_is_committed, "The committed records don't become readable")
+            if why := self._broker.await_decided():
+                raise ClickstreamError(f"The committed records don't become readable: {why}.")
 
     def abort(self) -> None:
         """Take back what was sent since `begin`, as far as the broker can. Raises nothing: it follows another error."""

@@ -12,8 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from clickstream.errors import ClickstreamError
-from clickstream.history import published, require_no_tail
+from clickstream.history import published
 from clickstream.instant import spell
+from clickstream.look import require_sound
 from clickstream.topics import EVENT_TOPICS
 from clickstream.warehouse import Warehouse, beside, query
 
@@ -72,8 +73,7 @@ class Etl:
         the warehouse holds another history.
         """
         self.warehouse.create()
-        history = published(broker)
-        require_no_tail(broker, history)
+        history = require_sound(broker).history
         staged = self._staged()
         missing = {topic: history.manifest.tallies[topic].records - staged.get(topic, 0) for topic in EVENT_TOPICS}
         for topic, records in missing.items():
@@ -250,6 +250,7 @@ class Etl:
 
 
 ANOTHER_HISTORY = (
-    "The topics were made anew since the warehouse was loaded: empty it with "
+    "The topics were made anew since the warehouse was loaded, or the warehouse is another stand's. `check` says what "
+    "history the topics hold. If that is the one to load, empty the warehouse with "
     "`python -m clickstream clear-warehouse --yes`, and load again."
 )

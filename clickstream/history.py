@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clickstream import ahead
-from clickstream.errors import RefusedError
+from clickstream.errors import ClickstreamError, RefusedError
 from clickstream.instant import Instant, spell
 from clickstream.manifest import Manifest
 from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Batch, Tallies
@@ -33,6 +33,10 @@ class Published:
     written: float
     offsets: Offsets
 
+    def follows(self, other: Published) -> bool:
+        """Whether this is the other one's history, gone on with."""
+        return self.manifest.t0 == other.manifest.t0 and self.manifest.t_end > other.manifest.t_end
+
     @classmethod
     def of(cls, record: Record) -> Published:
         """Read a manifest's record.
@@ -43,7 +47,7 @@ class Published:
 
 
 def published(broker: Broker) -> Published:
-    """Return what is published now.
+    """Return what is published now, once all of it can be read.
 
     Raises: RefusedError ("no-history") when nothing is; DamagedError.
     """
@@ -52,30 +56,56 @@ def published(broker: Broker) -> Published:
         raise RefusedError(
             "no-history", "The stand is empty: no manifest is published. Start with `backfill` or `import`."
         )
-    return Published.of(record)
+    history = Published.of(record)
+    if why := broker.await_decided({topic: end for topic, (_, end) in history.offsets.items()}):
+        raise ClickstreamError(
+            f"The history until {spell(history.manifest.t_end)} is published, but its records can't be read: {why}. "
+            "That is somebody else's: it ends with whoever opened it, or by the broker's time limit."
+        )
+    return history
+
+
+def last_state(broker: Broker) -> World | None:
+    """Return the world of the last state that was published.
+
+    Raises: DamagedError.
+    """
+    record = broker.last(STATE)
+    return None if record is None else World.restore(record.value)
+
+
+def belongs(state: World | None, manifest: Manifest) -> bool:
+    """Whether a state is the one at the manifest's T_end."""
+    return state is not None and (state.now, state.parameters.t0) == (manifest.t_end, manifest.t0)
 
 
 def state_of(broker: Broker, manifest: Manifest) -> World:
-    """Return the world at the manifest's T_end, from the last state that was published.
+    """Return the world at the manifest's T_end, from the last state that was published. No generator may be at work.
 
     Raises: RefusedError ("wrong-state") when that state is of another instant; DamagedError.
     """
-    record = broker.last(STATE)
-    if record is None:
-        raise RefusedError(
-            "wrong-state", f"The manifest ends at {spell(manifest.t_end)}, but there is no state. {RECOVERY}"
-        )
-    world = World.restore(record.value)
-    if world.now != manifest.t_end or world.parameters.t0 != manifest.t0:
-        raise RefusedError(
-            "wrong-state",
-            f"The state is of {spell(world.now)} (history from {spell(world.parameters.t0)}), "
-            f"but the manifest ends at {spell(manifest.t_end)} (history from {spell(manifest.t0)}). {RECOVERY}",
-        )
-    return world
+    state = last_state(broker)
+    if state is None or not belongs(state, manifest):
+        raise wrong_state(state, manifest)
+    return state
 
 
-RECOVERY = "A run died before its manifest: see `docs/clickstream.md`, “After a death before the manifest”."
+def wrong_state(state: World | None, manifest: Manifest) -> RefusedError:
+    """Say that a state, or none, isn't the manifest's."""
+    ends = f"the manifest ends at {spell(manifest.t_end)}"
+    if state is None:
+        return RefusedError("wrong-state", f"There is no state, but {ends}. {RECOVERY}")
+    return RefusedError(
+        "wrong-state",
+        f"The state is of {spell(state.now)} (history from {spell(state.parameters.t0)}), "
+        f"but {ends} (history from {spell(manifest.t0)}). {RECOVERY}",
+    )
+
+
+RECOVERY = (
+    "A run died before its manifest, or something else writes to the topics: `docs/clickstream.md`, “After a death "
+    "before the manifest”, says how to be sure, and what to do."
+)
 
 
 def count(broker: Broker, history: Published, topic: str) -> int:
@@ -91,15 +121,22 @@ def count(broker: Broker, history: Published, topic: str) -> int:
 
 
 def require_no_tail(broker: Broker, history: Published) -> None:
+    """Raise as `require_whole`, for whoever has the seat: nobody else may be at work."""
+    require_whole(broker, history, {topic: count(broker, history, topic) for topic in EVENT_TOPICS})
+
+
+def require_whole(broker: Broker, history: Published, found: Mapping[str, int]) -> None:
     """Raise RefusedError ("tail" or "missing-records") with both numbers when a topic holds more or fewer records."""
     for topic in EVENT_TOPICS:
-        expected, found = history.manifest.tallies[topic].records, count(broker, history, topic)
-        numbers = f"{broker.prefix}{topic} holds {found} records, the manifest says {expected}"
-        if found > expected:
-            raise RefusedError("tail", f"{numbers}: a tail of {found - expected}. {RECOVERY}")
-        if found < expected:
+        expected = history.manifest.tallies[topic].records
+        numbers = f"{broker.prefix}{topic} holds {found[topic]} records, the manifest says {expected}"
+        if found[topic] > expected:
+            raise RefusedError("tail", f"{numbers}: a tail of {found[topic] - expected}. {RECOVERY}")
+        if found[topic] < expected:
             raise RefusedError(
-                "missing-records", f"{numbers}: {expected - found} are missing. Import an artifact again."
+                "missing-records",
+                f"{numbers}: {expected - found[topic]} are missing. `check` tells more; an artifact that `export` "
+                "wrote before has them.",
             )
 
 
@@ -109,8 +146,9 @@ def require_clean(broker: Broker) -> None:
         if next(broker.records(topic), None) is not None:
             raise RefusedError(
                 "not-clean",
-                f"Topic {broker.prefix}{topic} holds records already; a history begins on a clean stand. "
-                "Empty the topics with `clear --yes`, or, if a manifest is published, go on with `next-day`.",
+                f"Topic {broker.prefix}{topic} holds records already; a history begins on a clean stand. `check` says "
+                "what history is there: go on with it by `next-day`, or, if nobody needs it (`export` keeps one), "
+                "empty the topics with `clear --yes`.",
             )
 
 

@@ -71,7 +71,11 @@ class Stand:
         """Raise RefusedError ("not-clean") when a topic or the warehouse's staging holds anything."""
         require_clean(self.broker)
         if filled := self.staging():
-            raise RefusedError("not-clean", f"{filled}; a history begins on a clean stand. Empty it.")
+            raise RefusedError(
+                "not-clean",
+                f"{filled}; a history begins on a clean stand. `counts` says what was made of them; if nobody needs "
+                "them, empty it with `clear-warehouse --yes`.",
+            )
 
 
 class Answer(TypedDict):
@@ -218,12 +222,12 @@ def export(stand: Stand, path: str) -> ExportAnswer:
 def check(stand: Stand) -> audit.CheckAnswer:
     """Recount the topics against the manifest."""
     stand.require_rest()
-    return audit.check(stand.broker, published(stand.broker))
+    return audit.check(stand.broker)
 
 
 def chain_check(stand: Stand) -> audit.ChainAnswer:
     """Look at every boundary of the published history."""
-    return audit.chain_check(stand.broker, published(stand.broker))
+    return audit.chain_check(stand.broker)
 
 
 class ClearAnswer(TypedDict):
