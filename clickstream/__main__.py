@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-ASKED_AT = time.time()
+STARTED = time.monotonic()
 
-import argparse  # noqa: E402 - the moment of being asked comes before the slow imports
+import argparse  # noqa: E402 - the slow imports are part of what it takes to start
 import json  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
@@ -130,7 +130,7 @@ def _run(options: argparse.Namespace) -> Mapping[str, Any]:
                 stand, t0=options.t0, days=options.days, visits_a_day=options.visits_a_day, seed=options.seed
             )
         case "next-day":
-            return verbs.next_day(stand, expected_t_end=options.expected_t_end, asked_at=ASKED_AT)
+            return verbs.next_day(stand, expected_t_end=options.expected_t_end, started=STARTED)
         case "continue":
             return verbs.go_on(stand, stop=_stop_on_signals(), tick_seconds=options.tick_seconds, speed=options.speed)
         case "import":

@@ -84,12 +84,11 @@ Offsets = Mapping[str, tuple[int, int]]
 
 
 class Record(NamedTuple):
-    """A record as it lies in a topic; `written` is Kafka's own timestamp, in seconds since 1970."""
+    """A record as it lies in a topic."""
 
     offset: int
     key: bytes
     value: bytes
-    written: float
     headers: Mapping[str, bytes]
 
 
@@ -408,7 +407,7 @@ class Writer:
 
     def __init__(self, broker: Broker, settings: dict[str, Any]) -> None:
         """Make a producer with these settings."""
-        self._broker = broker
+        self.broker = broker
         self._producer = Producer(settings, logger=_log)
         self._failure: KafkaError | None = None
         self._sent: Counter[str] = Counter()
@@ -418,11 +417,11 @@ class Writer:
 
     def fence(self) -> None:
         """End any earlier writer's transaction, and keep it from another, if the broker has them."""
-        if self._broker.transactions:
+        if self.broker.transactions:
             # Asked before the bootstrap address (first) and the broker itself (second) have answered, the client would
             # let half a second pass before it asks again.
             for _ in range(2):
-                _retried(lambda: self._producer.list_topics(self._broker.prefix + MANIFEST, timeout=5.0))
+                _retried(lambda: self._producer.list_topics(self.broker.prefix + MANIFEST, timeout=5.0))
             _retried(lambda: self._producer.init_transactions(ANSWER_SECONDS))
 
     def close(self) -> None:
@@ -433,8 +432,8 @@ class Writer:
     def begin(self) -> None:
         """Open a transaction, if the broker has them."""
         self._sent.clear()
-        self._begun_at = self._broker.extents()
-        if self._broker.transactions:
+        self._begun_at = self.broker.extents()
+        if self.broker.transactions:
             self._producer.begin_transaction()
 
     def send_lines(self, topic: str, lines: bytes) -> int:
@@ -446,7 +445,7 @@ class Writer:
         records.pop()
         messages: list[dict[str, Any]] = [{"key": record[KEY], "value": record} for record in records]
         self._sent[topic] += len(messages)
-        name = self._broker.prefix + topic
+        name = self.broker.prefix + topic
         taken = self._producer.produce_batch(name, messages, partition=0, on_delivery=self._on_delivery)
         if taken != len(messages):
             raise KafkaException(next(message["_error"] for message in messages if "_error" in message))
@@ -458,7 +457,7 @@ class Writer:
     def send(self, topic: str, value: bytes, headers: Mapping[str, bytes] | None = None) -> None:
         """Send one record under the generator's key."""
         self._producer.produce(
-            self._broker.prefix + topic,
+            self.broker.prefix + topic,
             value,
             GENERATOR_KEY,
             0,
@@ -466,17 +465,25 @@ class Writer:
             headers=list((headers or {}).items()),
         )
 
-    def extents(self) -> Offsets:
+    def own_extents(self) -> Offsets:
         """Return the offsets [first, end) that the event topics take up, with what was flushed since `begin`.
 
-        Raises: RefusedError ("fenced") when another writer's records are among them.
+        Raises: RefusedError ("foreign-records") unless all since then is this writer's own.
         """
-        extents = self._broker.extents()
+        extents = self.broker.extents()
         for topic, (_, end) in extents.items():
-            others = end - self._begun_at[topic][1] - self._sent[topic]
-            if others and not self._broker.transactions:
-                raise RefusedError("fenced", f"{others} records of another writer came into {topic} meanwhile.")
+            begun, sent = self._begun_at[topic][1], self._sent[topic]
+            if end - begun != sent:
+                raise RefusedError(
+                    "foreign-records",
+                    f"{self.broker.prefix}{topic} has {end - begun} records from offset {begun} on, and {sent} of them "
+                    f"were sent by this run: something else writes there. {self._undone()} Find what it is, and see "
+                    "`docs/clickstream.md`, “After a death before the manifest”.",
+                )
         return extents
+
+    def _undone(self) -> str:
+        return "Nothing was published." if self.broker.transactions else "Nothing was published; what was sent stays."
 
     def flush(self) -> None:
         """Wait until the broker has everything that was sent."""
@@ -486,20 +493,20 @@ class Writer:
 
     def commit(self) -> None:
         """Make it visible, and wait until every reader of committed data sees it."""
-        if self._broker.transactions:
+        if self.broker.transactions:
             try:
                 _retried(lambda: self._producer.commit_transaction(ANSWER_SECONDS))
             except KafkaException as error:
                 if error.args[0].txn_requires_abort():
                     self.abort()
                 raise
-            if why := self._broker.await_decided():
+            if why := self.broker.await_decided():
                 raise ClickstreamError(f"The committed records don't become readable: {why}.")
 
     def abort(self) -> None:
         """Take back what was sent since `begin`, as far as the broker can. Raises nothing: it follows another error."""
         self._producer.purge()
-        if self._broker.transactions:
+        if self.broker.transactions:
             try:
                 self._producer.abort_transaction(ANSWER_SECONDS)
             except KafkaException as error:
@@ -528,7 +535,6 @@ def _record(message: Message) -> Record:
         message.offset() or 0,
         message.key() or b"",
         message.value() or b"",
-        message.timestamp()[1] / 1000,
         dict(message.headers() or ()),  # type: ignore[arg-type]
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from clickstream.errors import ClickstreamError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from clickstream.broker import Broker, Record
+    from clickstream.history import Published
 
 MARTS = ("daily_traffic", "top_pages_daily", "visits_daily", "dq_summary")
 """The last one holds the fingerprint of what the day's marts were made of, so it is swapped last."""
@@ -89,15 +90,13 @@ class Etl:
 
         Only what the manifest speaks of: a publication that is under way, or died, isn't half loaded.
 
-        Raises: LoadError when Kafka no longer holds what STG was loaded from, or less than the manifest says.
+        Raises: LoadError when Kafka no longer holds what STG was loaded from, or fewer or more than the manifest says.
         """
-        tallies, staged = published(broker).manifest.tallies, self._staged()
-        return {
-            topic: self._load_topic(broker, topic, tallies[topic].records - staged.get(topic, 0))
-            for topic in EVENT_TOPICS
-        }
+        history, staged = published(broker), self._staged()
+        return {topic: self._load_topic(broker, history, topic, staged.get(topic, 0)) for topic in EVENT_TOPICS}
 
-    def _load_topic(self, broker: Broker, topic: str, missing: int) -> int:
+    def _load_topic(self, broker: Broker, history: Published, topic: str, staged: int) -> int:
+        missing = history.manifest.tallies[topic].records - staged
         last = next(iter(self.warehouse.rows("stg", "last_record", topic=topic)), None)
         records = iter(broker.records(topic, last["offset"] if last else 0))
         if last is not None:
@@ -106,10 +105,15 @@ class Etl:
                 raise LoadError(
                     f"Kafka's {topic} no longer holds the last record of STG at {last['offset']}. {ANOTHER_HISTORY}"
                 )
-        loaded = self.stage(topic, islice(records, max(missing, 0)))
-        if loaded < missing:
+        if topic in history.offsets:
+            _, end = history.offsets[topic]
+            records = takewhile(lambda record: record.offset < end, records)
+        else:
+            records = islice(records, max(missing, 0))
+        if (loaded := self.stage(topic, records)) != missing:
             raise LoadError(
-                f"{topic} holds {missing - loaded} records less than the manifest says; `check` tells more."
+                f"{topic} holds {staged + loaded} records where the manifest says {staged + missing}. `check` tells "
+                "more."
             )
         return loaded
 

@@ -26,16 +26,16 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A manifest as it was found."""
+    """A manifest as it was found, with the offsets that its history takes up, where they are known."""
 
     manifest: Manifest
     text: bytes
-    written: float
     offsets: Offsets
 
-    def follows(self, other: Published) -> bool:
-        """Whether this is the other one's history, gone on with."""
-        return self.manifest.t0 == other.manifest.t0 and self.manifest.t_end > other.manifest.t_end
+    @classmethod
+    def nothing(cls, t0: Instant) -> Published:
+        """Return what is published before a history that begins at t0."""
+        return cls(Manifest.opening(t0), b"", {})
 
     @classmethod
     def of(cls, record: Record) -> Published:
@@ -43,7 +43,11 @@ class Published:
 
         Raises: DamagedError.
         """
-        return cls(Manifest.from_json(record.value), record.value, record.written, _offsets(record.headers))
+        return cls(Manifest.from_json(record.value), record.value, _offsets(record.headers))
+
+    def follows(self, other: Published) -> bool:
+        """Whether this is the other one's history, gone on with."""
+        return self.manifest.t0 == other.manifest.t0 and self.manifest.t_end > other.manifest.t_end
 
 
 def published(broker: Broker) -> Published:
@@ -156,28 +160,29 @@ def publish(
     writer: Writer,
     seat: Seat,
     batches: Iterable[Batch],
-    tallies: Tallies,
+    before: Published,
     *,
     state: Callable[[], bytes],
     manifest: Callable[[Tallies], bytes],
     progress: Progress,
-) -> Tallies:
+) -> Published:
     """Publish one portion: the events, then the state, then the manifest, whose arrival is the commit point.
 
-    `tallies` are those of the history so far. `state` and `manifest` are asked when the batches have been taken, the
-    latter with the new tallies, and may still refuse. Whatever goes wrong before the commit takes the portion back
-    where the broker has transactions.
+    `before` is what is published so far. `state` and `manifest` are asked when the batches have been taken, the latter
+    with the new tallies, and may still refuse. Whatever goes wrong before the commit takes the portion back where the
+    broker has transactions. So does a record of something else: the history would lose one of its own for it.
     """
     writer.begin()
-    tallies = dict(tallies)
+    tallies = dict(before.manifest.tallies)
     try:
+        require_no_tail(writer.broker, before)
         progress("begun")
         for batch in batches:
             for topic, lines in batch.items():
                 tallies[topic] = tallies[topic].extended(lines, writer.send_lines(topic, lines))
         writer.flush()
         last_state, last_manifest = state(), manifest(tallies)
-        offsets = writer.extents()
+        offsets = writer.own_extents()
         progress("events")
         writer.send(STATE, last_state)
         writer.flush()
@@ -191,35 +196,26 @@ def publish(
         raise
     writer.commit()
     progress("committed")
-    return tallies
+    return Published(Manifest.from_json(last_manifest), last_manifest, offsets)
 
 
 def publish_until(
     writer: Writer,
     seat: Seat,
     world: World,
-    before: Manifest,
+    before: Published,
     end: Instant,
     *,
     portion_from: Instant,
     progress: Progress,
-) -> Manifest:
+) -> Published:
     """Generate and publish [world.now, end), as part of the portion that began at `portion_from`."""
 
     def manifest(tallies: Tallies) -> bytes:
-        return before.extended(end, tallies, portion_from=portion_from).to_json()
+        return before.manifest.extended(end, tallies, portion_from=portion_from).to_json()
 
     with ahead.generated(world, end) as batches:
-        tallies = publish(
-            writer,
-            seat,
-            batches,
-            before.tallies,
-            state=world.state,
-            manifest=manifest,
-            progress=progress,
-        )
-    return before.extended(end, tallies, portion_from=portion_from)
+        return publish(writer, seat, batches, before, state=world.state, manifest=manifest, progress=progress)
 
 
 def _offsets(headers: Mapping[str, bytes]) -> Offsets:

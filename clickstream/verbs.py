@@ -26,13 +26,14 @@ from clickstream.history import (
     state_of,
 )
 from clickstream.instant import DAY, LATEST, SECOND, Instant, parse, spell
-from clickstream.manifest import Manifest
-from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally, no_records
+from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally
 from clickstream.world import Parameters, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from threading import Event
+
+    from clickstream.manifest import Manifest
 
 
 def silent(_: str) -> None:
@@ -97,23 +98,25 @@ def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) 
     stand.broker.create_topics()
     with stand.generating("backfill") as (seat, writer):
         stand.require_clean()
-        history = opening = Manifest.opening(world.now)
+        history = opening = Published.nothing(start := world.now)
         for _ in range(days):
             end = Instant(world.now + DAY)
-            history = publish_until(writer, seat, world, history, end, portion_from=opening.t0, progress=stand.progress)
+            history = publish_until(writer, seat, world, history, end, portion_from=start, progress=stand.progress)
     return _answer("backfill", opening, history)
 
 
-def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float | None = None) -> Answer:
+def next_day(stand: Stand, *, expected_t_end: str | None = None, started: float | None = None) -> Answer:
     """Publish exactly one model day more, [T_end, T_end + 24h).
 
-    `asked_at` (seconds since 1970, by default now) is when the day was asked for: of two that ask at once, the one that
-    comes second is refused, even when it only gets to look after the first is done.
+    Two that ask at once both see the same boundary; the one that comes second finds it moved, and is refused. With
+    `expected_t_end` that alone decides. `started` is when the process began, by `time.monotonic()`: another that began
+    at the same moment is left twice the time that this one needed to see the boundary.
     """
-    asked_at = time.time() if asked_at is None else asked_at
     expected = None if expected_t_end is None else parse(expected_t_end)
-    published(stand.broker)
+    seen = published(stand.broker)
+    grace = 0.0 if started is None or expected is not None else 2 * (time.monotonic() - started)
     with stand.generating("next-day") as (seat, writer):
+        time.sleep(grace)
         found, world = _at_boundary(stand.broker)
         before = found.manifest
         if expected is not None and expected != before.t_end:
@@ -122,7 +125,7 @@ def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float
                 f"Expected the history to end at {spell(expected)}, but it ends at {spell(before.t_end)}. "
                 "Nothing was published; was this day made already?",
             )
-        if found.written > asked_at:
+        if expected is None and found.manifest.t_end != seen.manifest.t_end:
             raise RefusedError(
                 "boundary",
                 f"The boundary moved to {spell(before.t_end)} while this run was on its way: another one made the day. "
@@ -130,8 +133,8 @@ def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float
             )
         _require_room(before.t_end, 1)
         end = Instant(before.t_end + DAY)
-        after = publish_until(writer, seat, world, before, end, portion_from=before.t_end, progress=stand.progress)
-    return _answer("next-day", before, after)
+        after = publish_until(writer, seat, world, found, end, portion_from=before.t_end, progress=stand.progress)
+    return _answer("next-day", found, after)
 
 
 def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int = 1) -> Answer:
@@ -146,16 +149,16 @@ def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int =
         )
     published(stand.broker)
     with stand.generating(LIVE_VERB) as (seat, writer):
-        found, world = _at_boundary(stand.broker)
-        before = history = found.manifest
+        before, world = _at_boundary(stand.broker)
+        history, portion_from = before, before.manifest.t_end
         began = time.monotonic()
         while not stop.wait(tick_seconds):
             seat.confirm()
             passed = int((time.monotonic() - began) * SECOND) * speed
-            end = Instant(min(before.t_end + passed, LATEST))
-            if end > history.t_end:
+            end = Instant(min(portion_from + passed, LATEST))
+            if end > history.manifest.t_end:
                 history = publish_until(
-                    writer, seat, world, history, end, portion_from=before.t_end, progress=stand.progress
+                    writer, seat, world, history, end, portion_from=portion_from, progress=stand.progress
                 )
             if end == LATEST:
                 raise ClickstreamError(f"The history has reached {spell(LATEST)}, the end of what can be generated.")
@@ -174,16 +177,17 @@ def import_artifact(stand: Stand, path: str) -> Answer:
                     raise DamagedError(f"{path} was changed while it was being published.")
                 return source.manifest_text
 
-            publish(
+            before = Published.nothing(source.manifest.t0)
+            after = publish(
                 writer,
                 seat,
                 source.batches(),
-                no_records(),
+                before,
                 state=lambda: source.state_text,
                 manifest=manifest,
                 progress=stand.progress,
             )
-    return _answer("import", Manifest.opening(source.manifest.t0), source.manifest)
+    return _answer("import", before, after)
 
 
 class ExportAnswer(TypedDict):
@@ -300,11 +304,12 @@ def _published_lines(broker: Broker, topic: str, expected: Tally) -> Iterator[by
         )
 
 
-def _answer(verb: str, before: Manifest, after: Manifest) -> Answer:
+def _answer(verb: str, before: Published, after: Published) -> Answer:
+    was, now = before.manifest.tallies, after.manifest.tallies
     return {
         "verb": verb,
-        "t0": spell(after.t0),
-        "t_end": spell(after.t_end),
-        "boundaries": len(after.boundaries),
-        "published": {topic: after.tallies[topic].records - before.tallies[topic].records for topic in EVENT_TOPICS},
+        "t0": spell(after.manifest.t0),
+        "t_end": spell(after.manifest.t_end),
+        "boundaries": len(after.manifest.boundaries),
+        "published": {topic: now[topic].records - was[topic].records for topic in EVENT_TOPICS},
     }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clickstream import look as look_module
 from clickstream import verbs
 from clickstream.errors import RefusedError
 from clickstream.look import require_sound
@@ -19,6 +21,7 @@ from tests.clickstream.histories import SMALL, command, held, manifest, outcome,
 from tests.clickstream.test_next_day import put, spelled
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -28,19 +31,22 @@ LOOKS = 1_000 if os.environ.get("BACKFILL_FAULTS") == "long" else 50
 
 
 @contextmanager
-def live(broker: Broker, tick_seconds: str) -> Iterator[None]:
-    """A live generator that has committed once; it ends well."""
+def live(broker: Broker, tick_seconds: str) -> Iterator[subprocess.Popen[str]]:
+    """A live generator that has committed once; unless it ends before the block, it is ended, well."""
     before = manifest(broker)["t_end"]
     process = started(broker, "continue", "--tick-seconds", tick_seconds, "--speed", "20000")
     try:
         wait_for(
             lambda: process.poll() is not None or manifest(broker)["t_end"] != before, "the live generator's commit"
         )
-        yield
+        yield process
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            ended = outcome(process)
+            assert ended.code == 0, ended.stderr
     finally:
-        process.send_signal(signal.SIGTERM)
-        ended = outcome(process)
-    assert ended.code == 0, ended.stderr
+        process.kill()
+        process.communicate()
 
 
 def test_no_look_beside_a_live_generator_sees_a_fault_that_is_not_there(either_broker: Broker, tmp_path: Path) -> None:
@@ -84,20 +90,19 @@ def test_a_tail_beside_a_live_generator_is_told(broker: Broker) -> None:
     stand = Stand(broker)
     verbs.backfill(stand, **SMALL, days=1)
 
-    with live(broker, "5"):
+    with live(broker, "5") as generator:
         put(broker, GEO, b"x", b'{"click_id":"x"}')
         faults = verbs.check(stand)["faults"]
         with pytest.raises(RefusedError, match="a tail of 1"):
             require_sound(broker)
+        ended = outcome(generator)  # of itself, at its next commit
 
     assert any("a tail of 1" in fault for fault in faults)
+    assert (ended.code, ended.answer["refused"]) == (4, "tail")
 
 
-def test_a_day_that_is_being_published_without_transactions_is_no_tail(servers: str, broker: Broker) -> None:
-    from clickstream import look as look_module
-    from clickstream.broker import Broker as ABroker
-
-    plain = ABroker(servers, broker.prefix, transactions=False)
+def test_a_day_that_is_being_published_without_transactions_is_no_tail(broker: Broker) -> None:
+    plain = replace(broker, transactions=False)
     verbs.backfill(Stand(plain), **SMALL, days=1)
     refusals: list[str] = []
 
