@@ -8,8 +8,9 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from clickstream.errors import RefusedError
+from clickstream.history import gone
 from clickstream.instant import spell, spell_in_record
-from clickstream.look import Look, look, require_state
+from clickstream.look import Look, look, require_beginning, require_state
 from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, Tally, key_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def check(broker: Broker) -> CheckAnswer:
             "checksum": f"{found.checksum:08x}",
             "expected_checksum": f"{expected.checksum:08x}",
         }
-        faults += [f"{topic}: {fault}" for fault in _topic_faults(expected, found, at_expected, wrong_key)]
+        lost = gone(broker, looked.history, topic)
+        faults += [f"{topic}: {fault}" for fault in _topic_faults(expected, found, at_expected, lost, wrong_key)]
     return {
         "verb": "check",
         "t0": spell(manifest.t0),
@@ -89,10 +91,10 @@ def _recount(records: Iterable[Record], expected_records: int) -> tuple[Tally, T
     return found, at_expected, wrong_key
 
 
-def _topic_faults(expected: Tally, found: Tally, at_expected: Tally, wrong_key: int | None) -> Iterator[str]:
+def _topic_faults(expected: Tally, found: Tally, at_expected: Tally, lost: str, wrong_key: int | None) -> Iterator[str]:
     if found.records < expected.records:
         missing = expected.records - found.records
-        yield f"{found.records} records, the manifest says {expected.records}: {missing} are missing"
+        yield f"{found.records} records, the manifest says {expected.records}: {missing} are missing{lost}"
     elif at_expected != expected:
         yield (
             f"checksum {at_expected.checksum:08x} after {expected.records} records, the manifest says "
@@ -252,8 +254,13 @@ class _Chain:
 
 
 def chain_check(broker: Broker) -> ChainAnswer:
-    """See at each boundary that every record is paired, and that the visits that survived it kept their facts."""
-    chain = _Chain(broker, look(broker))
+    """See at each boundary that every record is paired, and that the visits that survived it kept their facts.
+
+    Raises: RefusedError ("missing-records") when the beginning of a topic is gone, which would leave most unpaired.
+    """
+    looked = look(broker)
+    require_beginning(broker, looked)
+    chain = _Chain(broker, looked)
     chain.walk_page_views()
     chain.walk_visits(DEVICE, "device")
     chain.walk_visits(GEO, "geo")

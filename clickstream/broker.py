@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
+    OFFSET_BEGINNING,
     OFFSET_INVALID,
     Consumer,
     KafkaError,
@@ -74,6 +75,7 @@ _PASSING = _UNREACHABLE | {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
+_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 ALL_TOPICS = (*EVENT_TOPICS, *GENERATOR_TOPICS)
@@ -140,21 +142,21 @@ class Broker:
                 future.result(ANSWER_SECONDS)
             _wait(lambda: not self._partitions(admin), "The deleted topics are still there")
 
-    def has_topics(self) -> bool:
-        """Whether all six topics are there.
+    def topics(self) -> list[str]:
+        """Return which of the six topics are there.
 
-        Raises: ClickstreamError when one of them has more than one partition.
+        Raises: RefusedError ("unfit-topic") when one of them has more than one partition.
         """
         with self._named_errors():
-            admin = self._admin
-            partitions = self._partitions(admin)
+            partitions = self._partitions(self._admin)
         for name, count in partitions.items():
             if count != 1:
-                raise ClickstreamError(
+                raise RefusedError(
+                    "unfit-topic",
                     f"Topic {self.prefix}{name} has {count} partitions; a history has one order and needs exactly 1. "
-                    "Delete the topic, or let the generator make it."
+                    "If nobody needs what the stand's six topics hold, `clear --yes` makes them anew, each with one.",
                 )
-        return len(partitions) == 6
+        return list(partitions)
 
     def _partitions(self, admin: AdminClient) -> dict[str, int]:
         listed = admin.list_topics(timeout=CONTACT_SECONDS).topics
@@ -215,8 +217,11 @@ class Broker:
     def _committed(self) -> Consumer:
         return Consumer(self._reading("read_committed"), logger=_log)
 
-    def records(self, topic: str, start: int = 0) -> Iterator[Record]:
-        """Yield a topic's committed records in their order, from offset `start` on, to where they end now."""
+    def records(self, topic: str, start: int = OFFSET_BEGINNING) -> Iterator[Record]:
+        """Yield a topic's committed records in their order, from offset `start` on, to where they end now.
+
+        Raises: RefusedError ("missing-records") when what lay there is gone.
+        """
         with self._consumer() as consumer:
             consumer.assign([self._partition(topic, start)])
             patience = time.monotonic() + ABSENCE_SECONDS
@@ -233,6 +238,10 @@ class Broker:
                         yield _record(message)
                     elif error.code() == KafkaError._PARTITION_EOF:
                         return
+                    elif error.code() in _GONE:
+                        raise RefusedError(
+                            "missing-records", f"{self.prefix}{topic} holds nothing at offset {start} any more."
+                        )
                     elif not error.retriable() and error.code() not in _PASSING:
                         raise KafkaException(error)
 

@@ -98,8 +98,11 @@ class Etl:
     def _load_topic(self, broker: Broker, history: Published, topic: str, staged: int) -> int:
         missing = history.manifest.tallies[topic].records - staged
         last = next(iter(self.warehouse.rows("stg", "last_record", topic=topic)), None)
-        records = iter(broker.records(topic, last["offset"] if last else 0))
-        if last is not None:
+        if last is None:
+            records = broker.records(topic)
+        else:
+            first, end = broker.extent(topic)
+            records = broker.records(topic, last["offset"]) if first <= last["offset"] < end else iter(())
             again = next(records, None)
             if again is None or (again.offset, sha256(again.value).hexdigest()) != (last["offset"], last["digest"]):
                 raise LoadError(

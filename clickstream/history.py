@@ -55,18 +55,35 @@ def published(broker: Broker) -> Published:
 
     Raises: RefusedError ("no-history") when nothing is; DamagedError.
     """
-    record = broker.last(MANIFEST) if broker.has_topics() else None
+    there = broker.topics()
+    record = broker.last(MANIFEST) if MANIFEST in there else None
     if record is None:
-        raise RefusedError(
-            "no-history", "The stand is empty: no manifest is published. Start with `backfill` or `import`."
-        )
+        raise _no_history(broker, there)
     history = Published.of(record)
+    for topic in (*EVENT_TOPICS, STATE):
+        if topic not in there:
+            raise RefusedError(
+                "missing-records",
+                f"Topic {broker.prefix}{topic} is missing, though a history until {spell(history.manifest.t_end)} is "
+                f"published. {CURE}",
+            )
     if why := broker.await_decided({topic: end for topic, (_, end) in history.offsets.items()}):
         raise ClickstreamError(
             f"The history until {spell(history.manifest.t_end)} is published, but its records can't be read: {why}. "
             "That is somebody else's: it ends with whoever opened it, or by the broker's time limit."
         )
     return history
+
+
+def _no_history(broker: Broker, topics: Iterable[str]) -> RefusedError:
+    for topic in topics:
+        if topic != MANIFEST and next(broker.records(topic), None) is not None:
+            return RefusedError(
+                "no-history", f"No manifest is published, but {broker.prefix}{topic} holds records. {RECOVERY}"
+            )
+    return RefusedError(
+        "no-history", "The stand is empty: no manifest is published. Start with `backfill` or `import`."
+    )
 
 
 def last_state(broker: Broker) -> World | None:
@@ -139,9 +156,21 @@ def require_whole(broker: Broker, history: Published, found: Mapping[str, int]) 
         if found[topic] < expected:
             raise RefusedError(
                 "missing-records",
-                f"{numbers}: {expected - found[topic]} are missing. `check` tells more; an artifact that `export` "
-                "wrote before has them.",
+                f"{numbers}: {expected - found[topic]} are missing{gone(broker, history, topic)}. {CURE}",
             )
+
+
+def gone(broker: Broker, history: Published, topic: str) -> str:
+    """Return a clause on what the topic's beginning has lost, or nothing."""
+    first, _ = broker.extent(topic)
+    begins, _ = history.offsets.get(topic, (0, 0))
+    return f"; what lay at offsets {begins} to {first - 1} is gone, deleted or expired" if first > begins else ""
+
+
+CURE = (
+    "Nothing here brings them back but an artifact that `export` wrote before: make sure that there is one, then "
+    "`clear --yes` and `import` it."
+)
 
 
 def require_clean(broker: Broker) -> None:

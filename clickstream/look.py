@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from clickstream.broker import OPEN_SECONDS
 from clickstream.errors import RefusedError
-from clickstream.history import belongs, count, last_state, published, require_whole, wrong_state
+from clickstream.history import belongs, count, gone, last_state, published, require_whole, wrong_state
 from clickstream.topics import EVENT_TOPICS
 
 if TYPE_CHECKING:
@@ -71,6 +71,12 @@ def require_sound(broker: Broker) -> Look:
     looked = look(broker)
     require_whole(broker, *looked)
     return looked
+
+
+def require_beginning(broker: Broker, looked: Look) -> None:
+    """Raise RefusedError ("missing-records") when a topic no longer begins where its history does."""
+    if any(gone(broker, looked.history, topic) for topic in EVENT_TOPICS):
+        require_whole(broker, *looked)
 
 
 def require_state(broker: Broker) -> None:

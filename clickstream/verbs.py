@@ -26,6 +26,7 @@ from clickstream.history import (
     state_of,
 )
 from clickstream.instant import DAY, LATEST, SECOND, Instant, parse, spell
+from clickstream.look import look, require_beginning
 from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally
 from clickstream.world import Parameters, World
 
@@ -203,8 +204,9 @@ class ExportAnswer(TypedDict):
 def export(stand: Stand, path: str) -> ExportAnswer:
     """Write the published history as a portable artifact. A tail after it is left out."""
     stand.require_rest()
-    history = published(stand.broker)
-    manifest = history.manifest
+    looked = look(stand.broker)
+    require_beginning(stand.broker, looked)
+    history, manifest = looked.history, looked.history.manifest
     state = _published_state(stand.broker, manifest)
 
     def topics() -> Iterator[tuple[str, Iterator[bytes]]]:
