@@ -169,6 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error), error.exit_code, **refused)
     except KeyboardInterrupt:
         return _failed("Interrupted before the commit point; `check` says what the stand holds.", INTERRUPTED)
+    for clause in answer.get("put_right", ()):
+        print(f"Put right: {clause}.", file=sys.stderr)
     found = len(answer["faults"]) if "faults" in answer else 0
     as_json = getattr(options, "json", True)
     print(json.dumps(answer) if as_json else (chain_report if "faults_found" in answer else check_report)(answer))

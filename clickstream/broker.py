@@ -23,7 +23,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from clickstream.errors import ClickstreamError, RefusedError
 from clickstream.topics import EVENT_TOPICS, GENERATOR_KEY, GENERATOR_TOPICS, KEY, MANIFEST
@@ -75,6 +82,8 @@ _PASSING = _UNREACHABLE | {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
+_AT_LEAST = ("max.message.bytes",)
+_SET = AlterConfigOpType.SET
 _GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
@@ -123,7 +132,7 @@ class Broker:
             admin = self._admin
             missing = [name for name in ALL_TOPICS if name not in self._partitions(admin)]
             wanted = [
-                NewTopic(self.prefix + name, num_partitions=1, replication_factor=-1, config=_topic_config(name))
+                NewTopic(self.prefix + name, num_partitions=1, replication_factor=-1, config=_config_of_new(name))
                 for name in missing
             ]
             for future in (admin.create_topics(wanted) if wanted else {}).values():
@@ -132,6 +141,27 @@ class Broker:
                     continue  # somebody else made it meanwhile
                 future.result()
             _wait(lambda: len(self._partitions(admin)) == 6, "The new topics don't show up")
+
+    def fit_topics(self) -> list[str]:
+        """Put right what a setting of the topics would do to a history, and return what was changed, one clause each.
+
+        Topics that somebody else made may expire records, or take no state of a great world.
+
+        Raises: RefusedError ("unfit-topic") when a topic can't be put right.
+        """
+        wrong: dict[ConfigResource, list[str]] = {}
+        with self._named_errors():
+            topics = {ConfigResource(ResourceType.TOPIC, self.prefix + topic): topic for topic in self.topics()}
+            for resource, answer in (self._admin.describe_configs(list(topics)) if topics else {}).items():
+                found = answer.result(ANSWER_SECONDS)
+                for name, value in _topic_config(topics[resource]).items():
+                    was = found[name].value
+                    if was != value and not (name in _AT_LEAST and int(was) >= int(value)):
+                        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=_SET))
+                        wrong.setdefault(resource, []).append(f"{resource.name}: {name} was {was}, is now {value}")
+            for alteration in (self._admin.incremental_alter_configs(list(wrong)) if wrong else {}).values():
+                alteration.result(ANSWER_SECONDS)
+        return [clause for clauses in wrong.values() for clause in clauses]
 
     def delete_topics(self) -> None:
         """Delete what there is of the six topics, with all that they hold."""
@@ -529,14 +559,14 @@ class Writer:
             raise KafkaException(self._failure)
 
 
+def _config_of_new(name: str) -> dict[str, str]:
+    return _topic_config(name) | ({} if name in EVENT_TOPICS else {"segment.ms": str(3600 * 1000)})
+
+
 def _topic_config(name: str) -> dict[str, str]:
     if name in EVENT_TOPICS:
         return {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-    return {
-        "cleanup.policy": "compact",
-        "max.message.bytes": str(LARGEST_RECORD_BYTES),
-        "segment.ms": str(3600 * 1000),
-    }
+    return {"cleanup.policy": "compact", "max.message.bytes": str(LARGEST_RECORD_BYTES)}
 
 
 def _record(message: Message) -> Record:

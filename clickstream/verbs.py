@@ -81,13 +81,17 @@ class Stand:
 
 
 class Answer(TypedDict):
-    """What a verb that publishes answers: the history afterwards, and how many records of each topic are new."""
+    """What a verb that publishes answers: the history afterwards, and how many records of each topic are new.
+
+    `put_right` says which settings of topics that were there already would have harmed the history, and were changed.
+    """
 
     verb: str
     t0: str
     t_end: str
     boundaries: int
     published: dict[str, int]
+    put_right: list[str]
 
 
 def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) -> Answer:
@@ -97,13 +101,14 @@ def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) 
         raise UsageError(f"{days} days: give at least 1.")
     _require_room(world.now, days)
     stand.broker.create_topics()
+    put_right = stand.broker.fit_topics()
     with stand.generating("backfill") as (seat, writer):
         stand.require_clean()
         history = opening = Published.nothing(start := world.now)
         for _ in range(days):
             end = Instant(world.now + DAY)
             history = publish_until(writer, seat, world, history, end, portion_from=start, progress=stand.progress)
-    return _answer("backfill", opening, history)
+    return _answer("backfill", opening, history, put_right)
 
 
 def next_day(stand: Stand, *, expected_t_end: str | None = None, started: float | None = None) -> Answer:
@@ -115,6 +120,7 @@ def next_day(stand: Stand, *, expected_t_end: str | None = None, started: float 
     """
     expected = None if expected_t_end is None else parse(expected_t_end)
     seen = published(stand.broker)
+    put_right = stand.broker.fit_topics()
     grace = 0.0 if started is None or expected is not None else 2 * (time.monotonic() - started)
     with stand.generating("next-day") as (seat, writer):
         time.sleep(grace)
@@ -135,7 +141,7 @@ def next_day(stand: Stand, *, expected_t_end: str | None = None, started: float 
         _require_room(before.t_end, 1)
         end = Instant(before.t_end + DAY)
         after = publish_until(writer, seat, world, found, end, portion_from=before.t_end, progress=stand.progress)
-    return _answer("next-day", found, after)
+    return _answer("next-day", found, after, put_right)
 
 
 def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int = 1) -> Answer:
@@ -149,6 +155,7 @@ def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int =
             "The seconds between two commits must be more than 0 and less than a day, the speed at least 1."
         )
     published(stand.broker)
+    put_right = stand.broker.fit_topics()
     with stand.generating(LIVE_VERB) as (seat, writer):
         before, world = _at_boundary(stand.broker)
         history, portion_from = before, before.manifest.t_end
@@ -163,13 +170,14 @@ def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int =
                 )
             if end == LATEST:
                 raise ClickstreamError(f"The history has reached {spell(LATEST)}, the end of what can be generated.")
-    return _answer(LIVE_VERB, before, history)
+    return _answer(LIVE_VERB, before, history, put_right)
 
 
 def import_artifact(stand: Stand, path: str) -> Answer:
     """Publish an artifact's history, all or nothing; it is verified whole before anything is published."""
     with artifact.opened(path) as source:
         stand.broker.create_topics()
+        put_right = stand.broker.fit_topics()
         with stand.generating("import") as (seat, writer):
             stand.require_clean()
 
@@ -188,7 +196,7 @@ def import_artifact(stand: Stand, path: str) -> Answer:
                 manifest=manifest,
                 progress=stand.progress,
             )
-    return _answer("import", before, after)
+    return _answer("import", before, after, put_right)
 
 
 class ExportAnswer(TypedDict):
@@ -306,7 +314,7 @@ def _published_lines(broker: Broker, topic: str, expected: Tally) -> Iterator[by
         )
 
 
-def _answer(verb: str, before: Published, after: Published) -> Answer:
+def _answer(verb: str, before: Published, after: Published, put_right: list[str]) -> Answer:
     was, now = before.manifest.tallies, after.manifest.tallies
     return {
         "verb": verb,
@@ -314,4 +322,5 @@ def _answer(verb: str, before: Published, after: Published) -> Answer:
         "t_end": spell(after.manifest.t_end),
         "boundaries": len(after.manifest.boundaries),
         "published": {topic: now[topic].records - was[topic].records for topic in EVENT_TOPICS},
+        "put_right": put_right,
     }
