@@ -167,8 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClickstreamError as error:
         refused = {"refused": error.reason} if isinstance(error, RefusedError) else {}
         return _failed(str(error), error.exit_code, **refused)
-    except KeyboardInterrupt:
-        return _failed("Interrupted before the commit point; `check` says what the stand holds.", INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        return _failed(str(interrupt) or "Interrupted; `check` says what the stand holds.", INTERRUPTED)
     for clause in answer.get("put_right", ()):
         print(f"Put right: {clause}.", file=sys.stderr)
     found = len(answer["faults"]) if "faults" in answer else 0

@@ -82,6 +82,14 @@ _PASSING = _UNREACHABLE | {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
+_NO_TRANSACTIONS = {
+    KafkaError._TIMED_OUT,
+    KafkaError._UNSUPPORTED_FEATURE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.UNSUPPORTED_VERSION,
+}
 _AT_LEAST = ("max.message.bytes",)
 _SET = AlterConfigOpType.SET
 _GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
@@ -128,7 +136,7 @@ class Broker:
 
         Records never expire: `retention.ms` is -1 on the event topics.
         """
-        with self._named_errors():
+        with self.named_errors():
             admin = self._admin
             missing = [name for name in ALL_TOPICS if name not in self._partitions(admin)]
             wanted = [
@@ -150,7 +158,7 @@ class Broker:
         Raises: RefusedError ("unfit-topic") when a topic can't be put right.
         """
         wrong: dict[ConfigResource, list[str]] = {}
-        with self._named_errors():
+        with self.named_errors():
             topics = {ConfigResource(ResourceType.TOPIC, self.prefix + topic): topic for topic in self.topics()}
             for resource, answer in (self._admin.describe_configs(list(topics)) if topics else {}).items():
                 found = answer.result(ANSWER_SECONDS)
@@ -165,7 +173,7 @@ class Broker:
 
     def delete_topics(self) -> None:
         """Delete what there is of the six topics, with all that they hold."""
-        with self._named_errors():
+        with self.named_errors():
             admin = self._admin
             there = [self.prefix + name for name in self._partitions(admin)]
             for future in (admin.delete_topics(there) if there else {}).values():
@@ -177,7 +185,7 @@ class Broker:
 
         Raises: RefusedError ("unfit-topic") when one of them has more than one partition.
         """
-        with self._named_errors():
+        with self.named_errors():
             partitions = self._partitions(self._admin)
         for name, count in partitions.items():
             if count != 1:
@@ -235,7 +243,7 @@ class Broker:
         return None
 
     def _bounds(self, asker: Consumer, topic: str) -> tuple[int, int]:
-        with self._named_errors():
+        with self.named_errors():
             # A consumer asks, as the admin client's own question ends the process when the broker is away.
             return _retried(lambda: asker.get_watermark_offsets(self._partition(topic), timeout=5.0))
 
@@ -370,7 +378,7 @@ class Broker:
 
     @contextmanager
     def _client(self, make: Callable[[], Answer], close: Callable[[Answer], object]) -> Iterator[Answer]:
-        with self._named_errors():
+        with self.named_errors():
             client = make()
             try:
                 yield client
@@ -378,7 +386,8 @@ class Broker:
                 close(client)
 
     @contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def named_errors(self) -> Iterator[None]:
+        """Have the client's errors leave the block as ours."""
         try:
             yield
         except KafkaException as error:
@@ -451,6 +460,7 @@ class Writer:
         self._failure: KafkaError | None = None
         self._sent: Counter[str] = Counter()
         self._begun_at: Offsets = {}
+        self._asked = self.committed = False
         # A commit knows by itself what was not delivered.
         self._on_delivery = None if broker.transactions else self._report
 
@@ -461,7 +471,17 @@ class Writer:
             # let half a second pass before it asks again.
             for _ in range(2):
                 _retried(lambda: self._producer.list_topics(self.broker.prefix + MANIFEST, timeout=5.0))
-            _retried(lambda: self._producer.init_transactions(ANSWER_SECONDS))
+            try:
+                _retried(lambda: self._producer.init_transactions(CONTACT_SECONDS), CONTACT_SECONDS)
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.code() not in _NO_TRANSACTIONS:
+                    raise
+                raise ClickstreamError(
+                    f"The broker at {self.broker.servers} answers, but not to transactions ({cause.name()}). If it has "
+                    "none, say so with `--no-transactions`. A single Kafka has them once its "
+                    "transaction.state.log.replication.factor and transaction.state.log.min.isr are 1."
+                ) from error
 
     def close(self) -> None:
         """Let go of the producer, without waiting for what was not sent."""
@@ -470,6 +490,7 @@ class Writer:
 
     def begin(self) -> None:
         """Open a transaction, if the broker has them."""
+        self._asked = self.committed = False
         self._sent.clear()
         self._begun_at = self.broker.extents()
         if self.broker.transactions:
@@ -531,21 +552,34 @@ class Writer:
         self._raise_failure()
 
     def commit(self) -> None:
-        """Make it visible, and wait until every reader of committed data sees it."""
+        """Make it visible, and wait until every reader of committed data sees it.
+
+        Where this fails, `committed` and then `is_published` of the history tell what came of it.
+        """
         if self.broker.transactions:
+            self._asked = True
             try:
                 _retried(lambda: self._producer.commit_transaction(ANSWER_SECONDS))
             except KafkaException as error:
                 if error.args[0].txn_requires_abort():
+                    self._asked = False
                     self.abort()
                 raise
+            self.committed = True
             if why := self.broker.await_decided():
-                raise ClickstreamError(f"The committed records don't become readable: {why}.")
+                raise ClickstreamError(
+                    f"Readers of committed data don't see the end of it yet: {why}. That is something else's; it ends "
+                    "with whoever opened it, or by the broker's time limit."
+                )
+        self.committed = True
 
     def abort(self) -> None:
-        """Take back what was sent since `begin`, as far as the broker can. Raises nothing: it follows another error."""
+        """Take back what was sent since `begin`, as far as the broker can. Raises nothing: it follows another error.
+
+        A broker that was asked to commit may have done so: then there is nothing to take back.
+        """
         self._producer.purge()
-        if self.broker.transactions:
+        if self.broker.transactions and not self._asked:
             try:
                 self._producer.abort_transaction(ANSWER_SECONDS)
             except KafkaException as error:
@@ -578,9 +612,9 @@ def _record(message: Message) -> Record:
     )
 
 
-def _retried(ask: Callable[[], Answer]) -> Answer:
-    """Ask again while the broker is away, or busy, for at most ABSENCE_SECONDS."""
-    deadline = time.monotonic() + ABSENCE_SECONDS
+def _retried(ask: Callable[[], Answer], seconds: float | None = None) -> Answer:
+    """Ask again while the broker is away, or busy, for at most so long, by default ABSENCE_SECONDS."""
+    deadline = time.monotonic() + (ABSENCE_SECONDS if seconds is None else seconds)
     while True:
         try:
             return ask()

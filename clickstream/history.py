@@ -1,27 +1,24 @@
-"""The history that the topics hold: reading it, checking that its boundary is in order, and publishing more of it."""
+"""The history that the topics hold: reading it, and checking that its boundary is in order."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clickstream import ahead
 from clickstream.errors import ClickstreamError, RefusedError
 from clickstream.instant import Instant, spell
 from clickstream.manifest import Manifest
-from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Batch, Tallies
+from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE
 from clickstream.world import World
 
 if TYPE_CHECKING:
-    from clickstream.broker import Broker, Offsets, Record, Seat, Writer
+    from collections.abc import Iterable, Mapping
+
+    from clickstream.broker import Broker, Offsets, Record
 
 OFFSETS_HEADER = "offsets"
 """A header of the manifest's record: the offsets that its history takes up, so that few records need counting again."""
-
-Progress = Callable[[str], None]
-"""Told each moment of a publication as it passes: begun, events, state, manifest, committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,68 +180,6 @@ def require_clean(broker: Broker) -> None:
                 "what history is there: go on with it by `next-day`, or, if nobody needs it (`export` keeps one), "
                 "empty the topics with `clear --yes`.",
             )
-
-
-def publish(
-    writer: Writer,
-    seat: Seat,
-    batches: Iterable[Batch],
-    before: Published,
-    *,
-    state: Callable[[], bytes],
-    manifest: Callable[[Tallies], bytes],
-    progress: Progress,
-) -> Published:
-    """Publish one portion: the events, then the state, then the manifest, whose arrival is the commit point.
-
-    `before` is what is published so far. `state` and `manifest` are asked when the batches have been taken, the latter
-    with the new tallies, and may still refuse. Whatever goes wrong before the commit takes the portion back where the
-    broker has transactions. So does a record of something else: the history would lose one of its own for it.
-    """
-    writer.begin()
-    tallies = dict(before.manifest.tallies)
-    try:
-        require_no_tail(writer.broker, before)
-        progress("begun")
-        for batch in batches:
-            for topic, lines in batch.items():
-                tallies[topic] = tallies[topic].extended(lines, writer.send_lines(topic, lines))
-        writer.flush()
-        last_state, last_manifest = state(), manifest(tallies)
-        offsets = writer.own_extents()
-        progress("events")
-        writer.send(STATE, last_state)
-        writer.flush()
-        progress("state")
-        seat.confirm()
-        writer.send(MANIFEST, last_manifest, {OFFSETS_HEADER: json.dumps(offsets).encode()})
-        writer.flush()
-        progress("manifest")
-    except BaseException:
-        writer.abort()
-        raise
-    writer.commit()
-    progress("committed")
-    return Published(Manifest.from_json(last_manifest), last_manifest, offsets)
-
-
-def publish_until(
-    writer: Writer,
-    seat: Seat,
-    world: World,
-    before: Published,
-    end: Instant,
-    *,
-    portion_from: Instant,
-    progress: Progress,
-) -> Published:
-    """Generate and publish [world.now, end), as part of the portion that began at `portion_from`."""
-
-    def manifest(tallies: Tallies) -> bytes:
-        return before.manifest.extended(end, tallies, portion_from=portion_from).to_json()
-
-    with ahead.generated(world, end) as batches:
-        return publish(writer, seat, batches, before, state=world.state, manifest=manifest, progress=progress)
 
 
 def _offsets(headers: Mapping[str, bytes]) -> Offsets:

@@ -16,10 +16,7 @@ from clickstream.errors import ClickstreamError, DamagedError, RefusedError, Usa
 from clickstream.guards import Guard, nothing_known
 from clickstream.history import (
     RECOVERY,
-    Progress,
     Published,
-    publish,
-    publish_until,
     published,
     require_clean,
     require_no_tail,
@@ -27,6 +24,7 @@ from clickstream.history import (
 )
 from clickstream.instant import DAY, LATEST, SECOND, Instant, parse, spell
 from clickstream.look import look, require_beginning
+from clickstream.publication import Progress, publish, publish_until
 from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally
 from clickstream.world import Parameters, World
 
