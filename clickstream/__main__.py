@@ -14,13 +14,17 @@ import sys  # noqa: E402
 from threading import Event  # noqa: E402
 from typing import TYPE_CHECKING, Any, NoReturn  # noqa: E402
 
-from clickstream import guards, verbs, warehouse_verbs  # noqa: E402
-from clickstream.broker import Broker  # noqa: E402
+from clickstream import guards, warehouse_verbs  # noqa: E402
 from clickstream.errors import FAULTS_FOUND, INTERRUPTED, ClickstreamError, RefusedError, UsageError  # noqa: E402
 from clickstream.report import chain_report, check_report  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from clickstream.verbs import Stand
+
+EXTRAS = {"confluent_kafka": "clickstream", "clickhouse_connect": "warehouse", "chdb": "warehouse"}
+"""What a verb may need beyond Python, and the extra that installs it; `--help` needs nothing."""
 
 EPILOG = """\
 Every verb answers with one JSON object on standard output; an error is {"error": "…"} there, and its sentence is on
@@ -105,7 +109,10 @@ def _parser() -> Parser:
     return parser
 
 
-def _stand(options: argparse.Namespace) -> verbs.Stand:
+def _stand(options: argparse.Namespace) -> Stand:
+    from clickstream import verbs
+    from clickstream.broker import Broker
+
     broker = Broker(options.bootstrap_servers, options.prefix, not options.no_transactions)
     pipeline: guards.Guard = guards.nothing_known
     staging: guards.Guard = guards.nothing_known
@@ -123,6 +130,8 @@ def _tell(moment: str) -> None:
 def _run(options: argparse.Namespace) -> Mapping[str, Any]:
     if options.verb in warehouse_verbs.VERBS:
         return warehouse_verbs.run(options)
+    from clickstream import verbs
+
     stand = _stand(options)
     match options.verb:
         case "backfill":
@@ -167,6 +176,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClickstreamError as error:
         refused = {"refused": error.reason} if isinstance(error, RefusedError) else {}
         return _failed(str(error), error.exit_code, **refused)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        return _failed(
+            f"`{options.verb}` needs the Python package {error.name.replace('_', '-')}, which isn't installed here. "
+            f"In the project's folder, `pip install '.[{EXTRAS[error.name]}]'` installs it.",
+            ClickstreamError.exit_code,
+        )
     except KeyboardInterrupt as interrupt:
         return _failed(str(interrupt) or "Interrupted; `check` says what the stand holds.", INTERRUPTED)
     for clause in answer.get("put_right", ()):

@@ -316,6 +316,17 @@ class Broker:
         answer = self._admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
         return [member.client_id for member in answer.result(ANSWER_SECONDS + 5).members]
 
+    def await_rest(self, moved: Callable[[], bool]) -> str | None:
+        """Wait until no generator is at work, or something has moved; returns who still is after OPEN_SECONDS."""
+        deadline = time.monotonic() + OPEN_SECONDS
+        while who := self.at_work():
+            if moved():
+                return None
+            if time.monotonic() > deadline:
+                return who[0]
+            time.sleep(0.1)
+        return None
+
     def _seat_settings(self, verb: str) -> dict[str, Any]:
         return self.settings(
             group_id=self.prefix + GENERATOR,

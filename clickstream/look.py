@@ -7,10 +7,8 @@ believed only when the manifest, read again once all that was written is decided
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from clickstream.broker import OPEN_SECONDS
 from clickstream.errors import RefusedError
 from clickstream.history import belongs, count, gone, last_state, published, require_whole, wrong_state
 from clickstream.topics import EVENT_TOPICS
@@ -104,16 +102,10 @@ def _looked_again(broker: Broker, history: Published) -> Published:
     Without transactions, a publication that is under way is decided by its manifest, or by the generator's end.
     """
     broker.await_decided()
-    deadline = time.monotonic() + OPEN_SECONDS
-    while not broker.transactions and (who := broker.at_work()):
-        again = published(broker)
-        if again.text != history.text:
-            return again
-        if time.monotonic() > deadline:
-            raise RefusedError(
-                "generator-running",
-                f"There is more in the topics than the manifest says, and a generator is at work: {who[0]}. Without "
-                "transactions its records are seen before its manifest; look again when it is done.",
-            )
-        time.sleep(0.1)
+    if not broker.transactions and (who := broker.await_rest(lambda: published(broker).text != history.text)):
+        raise RefusedError(
+            "generator-running",
+            f"There is more in the topics than the manifest says, and a generator is at work: {who}. Without "
+            "transactions its records are seen before its manifest; look again when it is done.",
+        )
     return published(broker)

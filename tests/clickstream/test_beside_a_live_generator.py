@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clickstream import look as look_module
+from clickstream import broker as broker_module
 from clickstream import verbs
 from clickstream.errors import RefusedError
 from clickstream.look import require_sound
@@ -114,7 +114,7 @@ def test_a_day_that_is_being_published_without_transactions_is_no_tail(broker: B
                 refusals.append(refusal.reason)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(look_module, "OPEN_SECONDS", 0.5)
+        patch.setattr(broker_module, "OPEN_SECONDS", 0.5)
         verbs.next_day(Stand(plain, progress=look))
 
     assert refusals == ["generator-running", "generator-running"]
