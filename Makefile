@@ -39,8 +39,9 @@ clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of th
 kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
 	@$(BIN)/python -m clickstream.kafka
 
-faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
-	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target
+faults: .venv/.ready  ## the faults for longer: random operations by the minute, more of every fuzz, 1,000 looks at a live stand
+	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target \
+	  tests/clickstream/test_beside_a_live_generator.py
 
 test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
 	@$(AIRFLOW3)/pytest -q tests/airflow

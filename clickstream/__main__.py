@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-ASKED_AT = time.time()
+STARTED = time.monotonic()
 
-import argparse  # noqa: E402 - the moment of being asked comes before the slow imports
+import argparse  # noqa: E402 - the slow imports are part of what it takes to start
 import json  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
@@ -14,13 +14,17 @@ import sys  # noqa: E402
 from threading import Event  # noqa: E402
 from typing import TYPE_CHECKING, Any, NoReturn  # noqa: E402
 
-from clickstream import guards, verbs, warehouse_verbs  # noqa: E402
-from clickstream.broker import Broker  # noqa: E402
+from clickstream import guards, warehouse_verbs  # noqa: E402
 from clickstream.errors import FAULTS_FOUND, INTERRUPTED, ClickstreamError, RefusedError, UsageError  # noqa: E402
 from clickstream.report import chain_report, check_report  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from clickstream.verbs import Stand
+
+EXTRAS = {"confluent_kafka": "clickstream", "clickhouse_connect": "warehouse", "chdb": "warehouse"}
+"""What a verb may need beyond Python, and the extra that installs it; `--help` needs nothing."""
 
 EPILOG = """\
 Every verb answers with one JSON object on standard output; an error is {"error": "…"} there, and its sentence is on
@@ -105,7 +109,10 @@ def _parser() -> Parser:
     return parser
 
 
-def _stand(options: argparse.Namespace) -> verbs.Stand:
+def _stand(options: argparse.Namespace) -> Stand:
+    from clickstream import verbs
+    from clickstream.broker import Broker
+
     broker = Broker(options.bootstrap_servers, options.prefix, not options.no_transactions)
     pipeline: guards.Guard = guards.nothing_known
     staging: guards.Guard = guards.nothing_known
@@ -123,6 +130,8 @@ def _tell(moment: str) -> None:
 def _run(options: argparse.Namespace) -> Mapping[str, Any]:
     if options.verb in warehouse_verbs.VERBS:
         return warehouse_verbs.run(options)
+    from clickstream import verbs
+
     stand = _stand(options)
     match options.verb:
         case "backfill":
@@ -130,7 +139,7 @@ def _run(options: argparse.Namespace) -> Mapping[str, Any]:
                 stand, t0=options.t0, days=options.days, visits_a_day=options.visits_a_day, seed=options.seed
             )
         case "next-day":
-            return verbs.next_day(stand, expected_t_end=options.expected_t_end, asked_at=ASKED_AT)
+            return verbs.next_day(stand, expected_t_end=options.expected_t_end, started=STARTED)
         case "continue":
             return verbs.go_on(stand, stop=_stop_on_signals(), tick_seconds=options.tick_seconds, speed=options.speed)
         case "import":
@@ -167,8 +176,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClickstreamError as error:
         refused = {"refused": error.reason} if isinstance(error, RefusedError) else {}
         return _failed(str(error), error.exit_code, **refused)
-    except KeyboardInterrupt:
-        return _failed("Interrupted before the commit point; `check` says what the stand holds.", INTERRUPTED)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        return _failed(
+            f"`{options.verb}` needs the Python package {error.name.replace('_', '-')}, which isn't installed here. "
+            f"In the project's folder, `pip install '.[{EXTRAS[error.name]}]'` installs it.",
+            ClickstreamError.exit_code,
+        )
+    except KeyboardInterrupt as interrupt:
+        return _failed(str(interrupt) or "Interrupted; `check` says what the stand holds.", INTERRUPTED)
+    for clause in answer.get("put_right", ()):
+        print(f"Put right: {clause}.", file=sys.stderr)
     found = len(answer["faults"]) if "faults" in answer else 0
     as_json = getattr(options, "json", True)
     print(json.dumps(answer) if as_json else (chain_report if "faults_found" in answer else check_report)(answer))

@@ -8,12 +8,13 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from clickstream.errors import RefusedError
-from clickstream.history import Published, state_of
-from clickstream.instant import Instant, spell, spell_in_record
+from clickstream.history import gone
+from clickstream.instant import spell, spell_in_record
+from clickstream.look import Look, look, require_beginning, require_state
 from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, Tally, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from clickstream.broker import Broker, Record
 
@@ -47,38 +48,41 @@ class CheckAnswer(TypedDict):
     faults: list[str]
 
 
-def check(broker: Broker, history: Published) -> CheckAnswer:
+def check(broker: Broker) -> CheckAnswer:
     """Recount every event topic against the manifest, and see whether the state belongs to it."""
     faults: list[str] = []
     topics: dict[str, TopicCheck] = {}
+    looked = look(broker)
+    manifest = looked.history.manifest
+    try:
+        require_state(broker)
+    except RefusedError as refusal:
+        faults.append(str(refusal))
     for topic in EVENT_TOPICS:
-        expected = history.manifest.tallies[topic]
-        found, at_expected, wrong_key = _recount(broker, topic, expected.records)
+        expected = manifest.tallies[topic]
+        found, at_expected, wrong_key = _recount(looked.records(broker, topic), expected.records)
         topics[topic] = {
             "records": found.records,
             "expected_records": expected.records,
             "checksum": f"{found.checksum:08x}",
             "expected_checksum": f"{expected.checksum:08x}",
         }
-        faults += [f"{topic}: {fault}" for fault in _topic_faults(expected, found, at_expected, wrong_key)]
-    try:
-        state_of(broker, history.manifest)
-    except RefusedError as refusal:
-        faults.append(str(refusal))
+        lost = gone(broker, looked.history, topic)
+        faults += [f"{topic}: {fault}" for fault in _topic_faults(expected, found, at_expected, lost, wrong_key)]
     return {
         "verb": "check",
-        "t0": spell(history.manifest.t0),
-        "t_end": spell(history.manifest.t_end),
+        "t0": spell(manifest.t0),
+        "t_end": spell(manifest.t_end),
         "topics": topics,
         "faults": faults,
     }
 
 
-def _recount(broker: Broker, topic: str, expected_records: int) -> tuple[Tally, Tally, int | None]:
-    """Return the topic's tally, that of its first `expected_records`, and the first offset whose key is wrong."""
+def _recount(records: Iterable[Record], expected_records: int) -> tuple[Tally, Tally, int | None]:
+    """Return a topic's tally, that of its first `expected_records`, and the first offset whose key is wrong."""
     found = at_expected = Tally()
     wrong_key = None
-    for record in broker.records(topic):
+    for record in records:
         found = found.extended(record.value.replace(b"\n", b" ") + b"\n")
         if found.records == expected_records:
             at_expected = found
@@ -87,10 +91,10 @@ def _recount(broker: Broker, topic: str, expected_records: int) -> tuple[Tally, 
     return found, at_expected, wrong_key
 
 
-def _topic_faults(expected: Tally, found: Tally, at_expected: Tally, wrong_key: int | None) -> Iterator[str]:
+def _topic_faults(expected: Tally, found: Tally, at_expected: Tally, lost: str, wrong_key: int | None) -> Iterator[str]:
     if found.records < expected.records:
         missing = expected.records - found.records
-        yield f"{found.records} records, the manifest says {expected.records}: {missing} are missing"
+        yield f"{found.records} records, the manifest says {expected.records}: {missing} are missing{lost}"
     elif at_expected != expected:
         yield (
             f"checksum {at_expected.checksum:08x} after {expected.records} records, the manifest says "
@@ -146,8 +150,9 @@ class _PageView(NamedTuple):
 class _Chain:
     """One walk over the four topics; remembers each visit (about 300 bytes) and each record that waits for its pair."""
 
-    def __init__(self, broker: Broker, boundaries: tuple[Instant, ...]) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, looked: Look) -> None:
+        self._broker, self._look = broker, looked
+        boundaries = looked.history.manifest.boundaries
         self._starts = [spell_in_record(boundary) for boundary in boundaries[:-1]]
         self._end = spell_in_record(boundaries[-1])
         self.rows: list[BoundaryCheck] = [
@@ -201,7 +206,7 @@ class _Chain:
             self._fault(portion, "unpaired", f"click {click_id} has no {kind} event")
 
     def _records(self, topic: str) -> Iterator[Record]:
-        return self._broker.records(topic)
+        return self._look.records(self._broker, topic)
 
     def _see(self, event_id: str, views: dict[str, _PageView], places: dict[str, tuple[int, int]]) -> None:
         if event_id not in views or event_id not in places:
@@ -248,9 +253,14 @@ class _Chain:
             self.faults.append({"boundary": row["boundary"], "fault": sentence})
 
 
-def chain_check(broker: Broker, history: Published) -> ChainAnswer:
-    """See at each boundary that every record is paired, and that the visits that survived it kept their facts."""
-    chain = _Chain(broker, history.manifest.boundaries)
+def chain_check(broker: Broker) -> ChainAnswer:
+    """See at each boundary that every record is paired, and that the visits that survived it kept their facts.
+
+    Raises: RefusedError ("missing-records") when the beginning of a topic is gone, which would leave most unpaired.
+    """
+    looked = look(broker)
+    require_beginning(broker, looked)
+    chain = _Chain(broker, looked)
     chain.walk_page_views()
     chain.walk_visits(DEVICE, "device")
     chain.walk_visits(GEO, "geo")

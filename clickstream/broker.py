@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
+    OFFSET_BEGINNING,
     OFFSET_INVALID,
     Consumer,
     KafkaError,
@@ -22,7 +23,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from clickstream.errors import ClickstreamError, RefusedError
 from clickstream.topics import EVENT_TOPICS, GENERATOR_KEY, GENERATOR_TOPICS, KEY, MANIFEST
@@ -40,6 +48,9 @@ ANSWER_SECONDS = 60.0
 
 ABSENCE_SECONDS = 120.0
 """How long a broker may stay away in the middle of reading or publishing."""
+
+OPEN_SECONDS = 20.0
+"""How long a reader waits for an open transaction to be decided; that of a publication that ends takes milliseconds."""
 
 TRANSACTION_SECONDS = 900
 """How long one portion's publication may take: what brokers allow unless told otherwise."""
@@ -71,7 +82,20 @@ _PASSING = _UNREACHABLE | {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
+_NO_TRANSACTIONS = {
+    KafkaError._TIMED_OUT,
+    KafkaError._UNSUPPORTED_FEATURE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.UNSUPPORTED_VERSION,
+}
+_AT_LEAST = ("max.message.bytes",)
+_SET = AlterConfigOpType.SET
+_GONE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+ALL_TOPICS = (*EVENT_TOPICS, *GENERATOR_TOPICS)
 
 Answer = TypeVar("Answer")
 Offsets = Mapping[str, tuple[int, int]]
@@ -79,12 +103,11 @@ Offsets = Mapping[str, tuple[int, int]]
 
 
 class Record(NamedTuple):
-    """A record as it lies in a topic; `written` is Kafka's own timestamp, in seconds since 1970."""
+    """A record as it lies in a topic."""
 
     offset: int
     key: bytes
     value: bytes
-    written: float
     headers: Mapping[str, bytes]
 
 
@@ -113,11 +136,11 @@ class Broker:
 
         Records never expire: `retention.ms` is -1 on the event topics.
         """
-        with self._named_errors():
+        with self.named_errors():
             admin = self._admin
-            missing = [name for name in (*EVENT_TOPICS, *GENERATOR_TOPICS) if name not in self._partitions(admin)]
+            missing = [name for name in ALL_TOPICS if name not in self._partitions(admin)]
             wanted = [
-                NewTopic(self.prefix + name, num_partitions=1, replication_factor=-1, config=_topic_config(name))
+                NewTopic(self.prefix + name, num_partitions=1, replication_factor=-1, config=_config_of_new(name))
                 for name in missing
             ]
             for future in (admin.create_topics(wanted) if wanted else {}).values():
@@ -127,34 +150,55 @@ class Broker:
                 future.result()
             _wait(lambda: len(self._partitions(admin)) == 6, "The new topics don't show up")
 
+    def fit_topics(self) -> list[str]:
+        """Put right what a setting of the topics would do to a history, and return what was changed, one clause each.
+
+        Topics that somebody else made may expire records, or take no state of a great world.
+
+        Raises: RefusedError ("unfit-topic") when a topic can't be put right.
+        """
+        wrong: dict[ConfigResource, list[str]] = {}
+        with self.named_errors():
+            topics = {ConfigResource(ResourceType.TOPIC, self.prefix + topic): topic for topic in self.topics()}
+            for resource, answer in (self._admin.describe_configs(list(topics)) if topics else {}).items():
+                found = answer.result(ANSWER_SECONDS)
+                for name, value in _topic_config(topics[resource]).items():
+                    was = found[name].value
+                    if was != value and not (name in _AT_LEAST and int(was) >= int(value)):
+                        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=_SET))
+                        wrong.setdefault(resource, []).append(f"{resource.name}: {name} was {was}, is now {value}")
+            for alteration in (self._admin.incremental_alter_configs(list(wrong)) if wrong else {}).values():
+                alteration.result(ANSWER_SECONDS)
+        return [clause for clauses in wrong.values() for clause in clauses]
+
     def delete_topics(self) -> None:
         """Delete what there is of the six topics, with all that they hold."""
-        with self._named_errors():
+        with self.named_errors():
             admin = self._admin
             there = [self.prefix + name for name in self._partitions(admin)]
             for future in (admin.delete_topics(there) if there else {}).values():
                 future.result(ANSWER_SECONDS)
             _wait(lambda: not self._partitions(admin), "The deleted topics are still there")
 
-    def has_topics(self) -> bool:
-        """Whether all six topics are there.
+    def topics(self) -> list[str]:
+        """Return which of the six topics are there.
 
-        Raises: ClickstreamError when one of them has more than one partition.
+        Raises: RefusedError ("unfit-topic") when one of them has more than one partition.
         """
-        with self._named_errors():
-            admin = self._admin
-            partitions = self._partitions(admin)
+        with self.named_errors():
+            partitions = self._partitions(self._admin)
         for name, count in partitions.items():
             if count != 1:
-                raise ClickstreamError(
+                raise RefusedError(
+                    "unfit-topic",
                     f"Topic {self.prefix}{name} has {count} partitions; a history has one order and needs exactly 1. "
-                    "Delete the topic, or let the generator make it."
+                    "If nobody needs what the stand's six topics hold, `clear --yes` makes them anew, each with one.",
                 )
-        return len(partitions) == 6
+        return list(partitions)
 
     def _partitions(self, admin: AdminClient) -> dict[str, int]:
         listed = admin.list_topics(timeout=CONTACT_SECONDS).topics
-        names = (*EVENT_TOPICS, *GENERATOR_TOPICS)
+        names = ALL_TOPICS
         return {name: len(listed[self.prefix + name].partitions) for name in names if self.prefix + name in listed}
 
     # ── reading ──
@@ -181,15 +225,25 @@ class Broker:
         """Return `extent` by event topic."""
         return {topic: self.extent(topic) for topic in EVENT_TOPICS}
 
-    def all_is_committed(self) -> bool:
-        """Whether readers of committed data see all that was written."""
-        return all(
-            self._bounds(self._committed, topic) == self._bounds(self._written, topic)
-            for topic in (*EVENT_TOPICS, *GENERATOR_TOPICS)
-        )
+    def await_decided(self, ends: Mapping[str, int] | None = None) -> str | None:
+        """Wait until all that was written before these offsets, by default before now, is committed or taken back.
+
+        Readers of committed data then see that far. Returns None, or, after OPEN_SECONDS, a clause that says where
+        somebody's transaction is still open.
+        """
+        ends = {topic: self.extent(topic)[1] for topic in ALL_TOPICS} if ends is None else ends
+        deadline = time.monotonic() + OPEN_SECONDS
+        for topic, end in ends.items():
+            while (readable := self._bounds(self._committed, topic)[1]) < end:
+                if readable == self.extent(topic)[1]:
+                    break  # the topic ends before that offset: it was made anew
+                if time.monotonic() > deadline:
+                    return f"a transaction is open on {self.prefix}{topic} from offset {readable} on"
+                time.sleep(0.02)
+        return None
 
     def _bounds(self, asker: Consumer, topic: str) -> tuple[int, int]:
-        with self._named_errors():
+        with self.named_errors():
             # A consumer asks, as the admin client's own question ends the process when the broker is away.
             return _retried(lambda: asker.get_watermark_offsets(self._partition(topic), timeout=5.0))
 
@@ -201,8 +255,11 @@ class Broker:
     def _committed(self) -> Consumer:
         return Consumer(self._reading("read_committed"), logger=_log)
 
-    def records(self, topic: str, start: int = 0) -> Iterator[Record]:
-        """Yield a topic's committed records in their order, from offset `start` on, to where they end now."""
+    def records(self, topic: str, start: int = OFFSET_BEGINNING) -> Iterator[Record]:
+        """Yield a topic's committed records in their order, from offset `start` on, to where they end now.
+
+        Raises: RefusedError ("missing-records") when what lay there is gone.
+        """
         with self._consumer() as consumer:
             consumer.assign([self._partition(topic, start)])
             patience = time.monotonic() + ABSENCE_SECONDS
@@ -219,6 +276,10 @@ class Broker:
                         yield _record(message)
                     elif error.code() == KafkaError._PARTITION_EOF:
                         return
+                    elif error.code() in _GONE:
+                        raise RefusedError(
+                            "missing-records", f"{self.prefix}{topic} holds nothing at offset {start} any more."
+                        )
                     elif not error.retriable() and error.code() not in _PASSING:
                         raise KafkaException(error)
 
@@ -242,18 +303,29 @@ class Broker:
                 [self.prefix + MANIFEST], on_assign=seat.assigned, on_revoke=seat.lost, on_lost=seat.lost
             )
             if not seat.answered(5 * SEAT_SECONDS):
-                holders = [name for name in self._members() if name != settings["client.id"]]
+                holders = [name for name in self.at_work() if name != settings["client.id"]]
                 live = any(name.startswith(LIVE_VERB) for name in holders)
                 if live or not seat.becomes_ours(2 * SEAT_SECONDS):
                     who = holders[0] if holders else "one that has not said its name"
                     raise RefusedError("generator-running", f"Another generator is at work: {who}. Stop it first.")
             yield seat
 
-    def _members(self) -> list[str]:
-        """Who is in the group. Only a member may ask: before a broker's first group, the question might end nowhere."""
+    def at_work(self) -> list[str]:
+        """Who has the seat or waits for it. Before a broker's first group, the question might end nowhere."""
         group = self.prefix + GENERATOR
         answer = self._admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group]
         return [member.client_id for member in answer.result(ANSWER_SECONDS + 5).members]
+
+    def await_rest(self, moved: Callable[[], bool]) -> str | None:
+        """Wait until no generator is at work, or something has moved; returns who still is after OPEN_SECONDS."""
+        deadline = time.monotonic() + OPEN_SECONDS
+        while who := self.at_work():
+            if moved():
+                return None
+            if time.monotonic() > deadline:
+                return who[0]
+            time.sleep(0.1)
+        return None
 
     def _seat_settings(self, verb: str) -> dict[str, Any]:
         return self.settings(
@@ -317,7 +389,7 @@ class Broker:
 
     @contextmanager
     def _client(self, make: Callable[[], Answer], close: Callable[[Answer], object]) -> Iterator[Answer]:
-        with self._named_errors():
+        with self.named_errors():
             client = make()
             try:
                 yield client
@@ -325,7 +397,8 @@ class Broker:
                 close(client)
 
     @contextmanager
-    def _named_errors(self) -> Iterator[None]:
+    def named_errors(self) -> Iterator[None]:
+        """Have the client's errors leave the block as ours."""
         try:
             yield
         except KafkaException as error:
@@ -393,22 +466,33 @@ class Writer:
 
     def __init__(self, broker: Broker, settings: dict[str, Any]) -> None:
         """Make a producer with these settings."""
-        self._broker = broker
+        self.broker = broker
         self._producer = Producer(settings, logger=_log)
         self._failure: KafkaError | None = None
         self._sent: Counter[str] = Counter()
         self._begun_at: Offsets = {}
+        self._asked = self.committed = False
         # A commit knows by itself what was not delivered.
         self._on_delivery = None if broker.transactions else self._report
 
     def fence(self) -> None:
         """End any earlier writer's transaction, and keep it from another, if the broker has them."""
-        if self._broker.transactions:
+        if self.broker.transactions:
             # Asked before the bootstrap address (first) and the broker itself (second) have answered, the client would
             # let half a second pass before it asks again.
             for _ in range(2):
-                _retried(lambda: self._producer.list_topics(self._broker.prefix + MANIFEST, timeout=5.0))
-            _retried(lambda: self._producer.init_transactions(ANSWER_SECONDS))
+                _retried(lambda: self._producer.list_topics(self.broker.prefix + MANIFEST, timeout=5.0))
+            try:
+                _retried(lambda: self._producer.init_transactions(CONTACT_SECONDS), CONTACT_SECONDS)
+            except KafkaException as error:
+                cause = error.args[0]
+                if cause.code() not in _NO_TRANSACTIONS:
+                    raise
+                raise ClickstreamError(
+                    f"The broker at {self.broker.servers} answers, but not to transactions ({cause.name()}). If it has "
+                    "none, say so with `--no-transactions`. A single Kafka has them once its "
+                    "transaction.state.log.replication.factor and transaction.state.log.min.isr are 1."
+                ) from error
 
     def close(self) -> None:
         """Let go of the producer, without waiting for what was not sent."""
@@ -417,9 +501,10 @@ class Writer:
 
     def begin(self) -> None:
         """Open a transaction, if the broker has them."""
+        self._asked = self.committed = False
         self._sent.clear()
-        self._begun_at = self._broker.extents()
-        if self._broker.transactions:
+        self._begun_at = self.broker.extents()
+        if self.broker.transactions:
             self._producer.begin_transaction()
 
     def send_lines(self, topic: str, lines: bytes) -> int:
@@ -431,7 +516,7 @@ class Writer:
         records.pop()
         messages: list[dict[str, Any]] = [{"key": record[KEY], "value": record} for record in records]
         self._sent[topic] += len(messages)
-        name = self._broker.prefix + topic
+        name = self.broker.prefix + topic
         taken = self._producer.produce_batch(name, messages, partition=0, on_delivery=self._on_delivery)
         if taken != len(messages):
             raise KafkaException(next(message["_error"] for message in messages if "_error" in message))
@@ -443,7 +528,7 @@ class Writer:
     def send(self, topic: str, value: bytes, headers: Mapping[str, bytes] | None = None) -> None:
         """Send one record under the generator's key."""
         self._producer.produce(
-            self._broker.prefix + topic,
+            self.broker.prefix + topic,
             value,
             GENERATOR_KEY,
             0,
@@ -451,17 +536,25 @@ class Writer:
             headers=list((headers or {}).items()),
         )
 
-    def extents(self) -> Offsets:
+    def own_extents(self) -> Offsets:
         """Return the offsets [first, end) that the event topics take up, with what was flushed since `begin`.
 
-        Raises: RefusedError ("fenced") when another writer's records are among them.
+        Raises: RefusedError ("foreign-records") unless all since then is this writer's own.
         """
-        extents = self._broker.extents()
+        extents = self.broker.extents()
         for topic, (_, end) in extents.items():
-            others = end - self._begun_at[topic][1] - self._sent[topic]
-            if others and not self._broker.transactions:
-                raise RefusedError("fenced", f"{others} records of another writer came into {topic} meanwhile.")
+            begun, sent = self._begun_at[topic][1], self._sent[topic]
+            if end - begun != sent:
+                raise RefusedError(
+                    "foreign-records",
+                    f"{self.broker.prefix}{topic} has {end - begun} records from offset {begun} on, and {sent} of them "
+                    f"were sent by this run: something else writes there. {self._undone()} Find what it is, and see "
+                    "`docs/clickstream.md`, “After a death before the manifest”.",
+                )
         return extents
+
+    def _undone(self) -> str:
+        return "Nothing was published." if self.broker.transactions else "Nothing was published; what was sent stays."
 
     def flush(self) -> None:
         """Wait until the broker has everything that was sent."""
@@ -470,20 +563,34 @@ class Writer:
         self._raise_failure()
 
     def commit(self) -> None:
-        """Make it visible, and wait until every reader of committed data sees it."""
-        if self._broker.transactions:
+        """Make it visible, and wait until every reader of committed data sees it.
+
+        Where this fails, `committed` and then `is_published` of the history tell what came of it.
+        """
+        if self.broker.transactions:
+            self._asked = True
             try:
                 _retried(lambda: self._producer.commit_transaction(ANSWER_SECONDS))
             except KafkaException as error:
                 if error.args[0].txn_requires_abort():
+                    self._asked = False
                     self.abort()
                 raise
-            _wait(self._broker.all_is_committed, "The committed records don't become readable")
+            self.committed = True
+            if why := self.broker.await_decided():
+                raise ClickstreamError(
+                    f"Readers of committed data don't see the end of it yet: {why}. That is something else's; it ends "
+                    "with whoever opened it, or by the broker's time limit."
+                )
+        self.committed = True
 
     def abort(self) -> None:
-        """Take back what was sent since `begin`, as far as the broker can. Raises nothing: it follows another error."""
+        """Take back what was sent since `begin`, as far as the broker can. Raises nothing: it follows another error.
+
+        A broker that was asked to commit may have done so: then there is nothing to take back.
+        """
         self._producer.purge()
-        if self._broker.transactions:
+        if self.broker.transactions and not self._asked:
             try:
                 self._producer.abort_transaction(ANSWER_SECONDS)
             except KafkaException as error:
@@ -497,14 +604,14 @@ class Writer:
             raise KafkaException(self._failure)
 
 
+def _config_of_new(name: str) -> dict[str, str]:
+    return _topic_config(name) | ({} if name in EVENT_TOPICS else {"segment.ms": str(3600 * 1000)})
+
+
 def _topic_config(name: str) -> dict[str, str]:
     if name in EVENT_TOPICS:
         return {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-    return {
-        "cleanup.policy": "compact",
-        "max.message.bytes": str(LARGEST_RECORD_BYTES),
-        "segment.ms": str(3600 * 1000),
-    }
+    return {"cleanup.policy": "compact", "max.message.bytes": str(LARGEST_RECORD_BYTES)}
 
 
 def _record(message: Message) -> Record:
@@ -512,14 +619,13 @@ def _record(message: Message) -> Record:
         message.offset() or 0,
         message.key() or b"",
         message.value() or b"",
-        message.timestamp()[1] / 1000,
         dict(message.headers() or ()),  # type: ignore[arg-type]
     )
 
 
-def _retried(ask: Callable[[], Answer]) -> Answer:
-    """Ask again while the broker is away, or busy, for at most ABSENCE_SECONDS."""
-    deadline = time.monotonic() + ABSENCE_SECONDS
+def _retried(ask: Callable[[], Answer], seconds: float | None = None) -> Answer:
+    """Ask again while the broker is away, or busy, for at most so long, by default ABSENCE_SECONDS."""
+    deadline = time.monotonic() + (ABSENCE_SECONDS if seconds is None else seconds)
     while True:
         try:
             return ask()

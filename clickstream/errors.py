@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 Reason = Literal[
     "no-history", "wrong-state", "generator-running", "tail", "missing-records", "boundary", "not-clean",
-    "pipeline-busy", "fenced", "damaged",
+    "pipeline-busy", "fenced", "foreign-records", "unfit-topic", "damaged",
 ]  # fmt: skip
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from clickstream.errors import ClickstreamError
-from clickstream.history import published, require_no_tail
+from clickstream.history import published
 from clickstream.instant import spell
+from clickstream.look import require_sound
 from clickstream.topics import EVENT_TOPICS
 from clickstream.warehouse import Warehouse, beside, query
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from clickstream.broker import Broker, Record
+    from clickstream.history import Published
 
 MARTS = ("daily_traffic", "top_pages_daily", "visits_daily", "dq_summary")
 """The last one holds the fingerprint of what the day's marts were made of, so it is swapped last."""
@@ -72,8 +74,7 @@ class Etl:
         the warehouse holds another history.
         """
         self.warehouse.create()
-        history = published(broker)
-        require_no_tail(broker, history)
+        history = require_sound(broker).history
         staged = self._staged()
         missing = {topic: history.manifest.tallies[topic].records - staged.get(topic, 0) for topic in EVENT_TOPICS}
         for topic, records in missing.items():
@@ -89,27 +90,33 @@ class Etl:
 
         Only what the manifest speaks of: a publication that is under way, or died, isn't half loaded.
 
-        Raises: LoadError when Kafka no longer holds what STG was loaded from, or less than the manifest says.
+        Raises: LoadError when Kafka no longer holds what STG was loaded from, or fewer or more than the manifest says.
         """
-        tallies, staged = published(broker).manifest.tallies, self._staged()
-        return {
-            topic: self._load_topic(broker, topic, tallies[topic].records - staged.get(topic, 0))
-            for topic in EVENT_TOPICS
-        }
+        history, staged = published(broker), self._staged()
+        return {topic: self._load_topic(broker, history, topic, staged.get(topic, 0)) for topic in EVENT_TOPICS}
 
-    def _load_topic(self, broker: Broker, topic: str, missing: int) -> int:
+    def _load_topic(self, broker: Broker, history: Published, topic: str, staged: int) -> int:
+        missing = history.manifest.tallies[topic].records - staged
         last = next(iter(self.warehouse.rows("stg", "last_record", topic=topic)), None)
-        records = iter(broker.records(topic, last["offset"] if last else 0))
-        if last is not None:
+        if last is None:
+            records = broker.records(topic)
+        else:
+            first, end = broker.extent(topic)
+            records = broker.records(topic, last["offset"]) if first <= last["offset"] < end else iter(())
             again = next(records, None)
             if again is None or (again.offset, sha256(again.value).hexdigest()) != (last["offset"], last["digest"]):
                 raise LoadError(
                     f"Kafka's {topic} no longer holds the last record of STG at {last['offset']}. {ANOTHER_HISTORY}"
                 )
-        loaded = self.stage(topic, islice(records, max(missing, 0)))
-        if loaded < missing:
+        if topic in history.offsets:
+            _, end = history.offsets[topic]
+            records = takewhile(lambda record: record.offset < end, records)
+        else:
+            records = islice(records, max(missing, 0))
+        if (loaded := self.stage(topic, records)) != missing:
             raise LoadError(
-                f"{topic} holds {missing - loaded} records less than the manifest says; `check` tells more."
+                f"{topic} holds {staged + loaded} records where the manifest says {staged + missing}. `check` tells "
+                "more."
             )
         return loaded
 
@@ -250,6 +257,7 @@ class Etl:
 
 
 ANOTHER_HISTORY = (
-    "The topics were made anew since the warehouse was loaded: empty it with "
+    "The topics were made anew since the warehouse was loaded, or the warehouse is another stand's. `check` says what "
+    "history the topics hold. If that is the one to load, empty the warehouse with "
     "`python -m clickstream clear-warehouse --yes`, and load again."
 )

@@ -1,37 +1,38 @@
-"""The history that the topics hold: reading it, checking that its boundary is in order, and publishing more of it."""
+"""The history that the topics hold: reading it, and checking that its boundary is in order."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clickstream import ahead
-from clickstream.errors import RefusedError
+from clickstream.errors import ClickstreamError, RefusedError
 from clickstream.instant import Instant, spell
 from clickstream.manifest import Manifest
-from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Batch, Tallies
+from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE
 from clickstream.world import World
 
 if TYPE_CHECKING:
-    from clickstream.broker import Broker, Offsets, Record, Seat, Writer
+    from collections.abc import Iterable, Mapping
+
+    from clickstream.broker import Broker, Offsets, Record
 
 OFFSETS_HEADER = "offsets"
 """A header of the manifest's record: the offsets that its history takes up, so that few records need counting again."""
 
-Progress = Callable[[str], None]
-"""Told each moment of a publication as it passes: begun, events, state, manifest, committed."""
-
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A manifest as it was found."""
+    """A manifest as it was found, with the offsets that its history takes up, where they are known."""
 
     manifest: Manifest
     text: bytes
-    written: float
     offsets: Offsets
+
+    @classmethod
+    def nothing(cls, t0: Instant) -> Published:
+        """Return what is published before a history that begins at t0."""
+        return cls(Manifest.opening(t0), b"", {})
 
     @classmethod
     def of(cls, record: Record) -> Published:
@@ -39,43 +40,90 @@ class Published:
 
         Raises: DamagedError.
         """
-        return cls(Manifest.from_json(record.value), record.value, record.written, _offsets(record.headers))
+        return cls(Manifest.from_json(record.value), record.value, _offsets(record.headers))
+
+    def follows(self, other: Published) -> bool:
+        """Whether this is the other one's history, gone on with."""
+        return self.manifest.t0 == other.manifest.t0 and self.manifest.t_end > other.manifest.t_end
 
 
 def published(broker: Broker) -> Published:
-    """Return what is published now.
+    """Return what is published now, once all of it can be read.
 
     Raises: RefusedError ("no-history") when nothing is; DamagedError.
     """
-    record = broker.last(MANIFEST) if broker.has_topics() else None
+    there = broker.topics()
+    record = broker.last(MANIFEST) if MANIFEST in there else None
     if record is None:
-        raise RefusedError(
-            "no-history", "The stand is empty: no manifest is published. Start with `backfill` or `import`."
+        raise _no_history(broker, there)
+    history = Published.of(record)
+    for topic in (*EVENT_TOPICS, STATE):
+        if topic not in there:
+            raise RefusedError(
+                "missing-records",
+                f"Topic {broker.prefix}{topic} is missing, though a history until {spell(history.manifest.t_end)} is "
+                f"published. {CURE}",
+            )
+    if why := broker.await_decided({topic: end for topic, (_, end) in history.offsets.items()}):
+        raise ClickstreamError(
+            f"The history until {spell(history.manifest.t_end)} is published, but its records can't be read: {why}. "
+            "That is somebody else's: it ends with whoever opened it, or by the broker's time limit."
         )
-    return Published.of(record)
+    return history
+
+
+def _no_history(broker: Broker, topics: Iterable[str]) -> RefusedError:
+    for topic in topics:
+        if topic != MANIFEST and next(broker.records(topic), None) is not None:
+            return RefusedError(
+                "no-history", f"No manifest is published, but {broker.prefix}{topic} holds records. {RECOVERY}"
+            )
+    return RefusedError(
+        "no-history", "The stand is empty: no manifest is published. Start with `backfill` or `import`."
+    )
+
+
+def last_state(broker: Broker) -> World | None:
+    """Return the world of the last state that was published.
+
+    Raises: DamagedError.
+    """
+    record = broker.last(STATE)
+    return None if record is None else World.restore(record.value)
+
+
+def belongs(state: World | None, manifest: Manifest) -> bool:
+    """Whether a state is the one at the manifest's T_end."""
+    return state is not None and (state.now, state.parameters.t0) == (manifest.t_end, manifest.t0)
 
 
 def state_of(broker: Broker, manifest: Manifest) -> World:
-    """Return the world at the manifest's T_end, from the last state that was published.
+    """Return the world at the manifest's T_end, from the last state that was published. No generator may be at work.
 
     Raises: RefusedError ("wrong-state") when that state is of another instant; DamagedError.
     """
-    record = broker.last(STATE)
-    if record is None:
-        raise RefusedError(
-            "wrong-state", f"The manifest ends at {spell(manifest.t_end)}, but there is no state. {RECOVERY}"
-        )
-    world = World.restore(record.value)
-    if world.now != manifest.t_end or world.parameters.t0 != manifest.t0:
-        raise RefusedError(
-            "wrong-state",
-            f"The state is of {spell(world.now)} (history from {spell(world.parameters.t0)}), "
-            f"but the manifest ends at {spell(manifest.t_end)} (history from {spell(manifest.t0)}). {RECOVERY}",
-        )
-    return world
+    state = last_state(broker)
+    if state is None or not belongs(state, manifest):
+        raise wrong_state(state, manifest)
+    return state
 
 
-RECOVERY = "A run died before its manifest: see `docs/clickstream.md`, “After a death before the manifest”."
+def wrong_state(state: World | None, manifest: Manifest) -> RefusedError:
+    """Say that a state, or none, isn't the manifest's."""
+    ends = f"the manifest ends at {spell(manifest.t_end)}"
+    if state is None:
+        return RefusedError("wrong-state", f"There is no state, but {ends}. {RECOVERY}")
+    return RefusedError(
+        "wrong-state",
+        f"The state is of {spell(state.now)} (history from {spell(state.parameters.t0)}), "
+        f"but {ends} (history from {spell(manifest.t0)}). {RECOVERY}",
+    )
+
+
+RECOVERY = (
+    "A run died before its manifest, or something else writes to the topics: `docs/clickstream.md`, “After a death "
+    "before the manifest”, says how to be sure, and what to do."
+)
 
 
 def count(broker: Broker, history: Published, topic: str) -> int:
@@ -91,16 +139,35 @@ def count(broker: Broker, history: Published, topic: str) -> int:
 
 
 def require_no_tail(broker: Broker, history: Published) -> None:
+    """Raise as `require_whole`, for whoever has the seat: nobody else may be at work."""
+    require_whole(broker, history, {topic: count(broker, history, topic) for topic in EVENT_TOPICS})
+
+
+def require_whole(broker: Broker, history: Published, found: Mapping[str, int]) -> None:
     """Raise RefusedError ("tail" or "missing-records") with both numbers when a topic holds more or fewer records."""
     for topic in EVENT_TOPICS:
-        expected, found = history.manifest.tallies[topic].records, count(broker, history, topic)
-        numbers = f"{broker.prefix}{topic} holds {found} records, the manifest says {expected}"
-        if found > expected:
-            raise RefusedError("tail", f"{numbers}: a tail of {found - expected}. {RECOVERY}")
-        if found < expected:
+        expected = history.manifest.tallies[topic].records
+        numbers = f"{broker.prefix}{topic} holds {found[topic]} records, the manifest says {expected}"
+        if found[topic] > expected:
+            raise RefusedError("tail", f"{numbers}: a tail of {found[topic] - expected}. {RECOVERY}")
+        if found[topic] < expected:
             raise RefusedError(
-                "missing-records", f"{numbers}: {expected - found} are missing. Import an artifact again."
+                "missing-records",
+                f"{numbers}: {expected - found[topic]} are missing{gone(broker, history, topic)}. {CURE}",
             )
+
+
+def gone(broker: Broker, history: Published, topic: str) -> str:
+    """Return a clause on what the topic's beginning has lost, or nothing."""
+    first, _ = broker.extent(topic)
+    begins, _ = history.offsets.get(topic, (0, 0))
+    return f"; what lay at offsets {begins} to {first - 1} is gone, deleted or expired" if first > begins else ""
+
+
+CURE = (
+    "Nothing here brings them back but an artifact that `export` wrote before: make sure that there is one, then "
+    "`clear --yes` and `import` it."
+)
 
 
 def require_clean(broker: Broker) -> None:
@@ -109,79 +176,10 @@ def require_clean(broker: Broker) -> None:
         if next(broker.records(topic), None) is not None:
             raise RefusedError(
                 "not-clean",
-                f"Topic {broker.prefix}{topic} holds records already; a history begins on a clean stand. "
-                "Empty the topics with `clear --yes`, or, if a manifest is published, go on with `next-day`.",
+                f"Topic {broker.prefix}{topic} holds records already; a history begins on a clean stand. `check` says "
+                "what history is there: go on with it by `next-day`, or, if nobody needs it (`export` keeps one), "
+                "empty the topics with `clear --yes`.",
             )
-
-
-def publish(
-    writer: Writer,
-    seat: Seat,
-    batches: Iterable[Batch],
-    tallies: Tallies,
-    *,
-    state: Callable[[], bytes],
-    manifest: Callable[[Tallies], bytes],
-    progress: Progress,
-) -> Tallies:
-    """Publish one portion: the events, then the state, then the manifest, whose arrival is the commit point.
-
-    `tallies` are those of the history so far. `state` and `manifest` are asked when the batches have been taken, the
-    latter with the new tallies, and may still refuse. Whatever goes wrong before the commit takes the portion back
-    where the broker has transactions.
-    """
-    writer.begin()
-    tallies = dict(tallies)
-    try:
-        progress("begun")
-        for batch in batches:
-            for topic, lines in batch.items():
-                tallies[topic] = tallies[topic].extended(lines, writer.send_lines(topic, lines))
-        writer.flush()
-        last_state, last_manifest = state(), manifest(tallies)
-        offsets = writer.extents()
-        progress("events")
-        writer.send(STATE, last_state)
-        writer.flush()
-        progress("state")
-        seat.confirm()
-        writer.send(MANIFEST, last_manifest, {OFFSETS_HEADER: json.dumps(offsets).encode()})
-        writer.flush()
-        progress("manifest")
-    except BaseException:
-        writer.abort()
-        raise
-    writer.commit()
-    progress("committed")
-    return tallies
-
-
-def publish_until(
-    writer: Writer,
-    seat: Seat,
-    world: World,
-    before: Manifest,
-    end: Instant,
-    *,
-    portion_from: Instant,
-    progress: Progress,
-) -> Manifest:
-    """Generate and publish [world.now, end), as part of the portion that began at `portion_from`."""
-
-    def manifest(tallies: Tallies) -> bytes:
-        return before.extended(end, tallies, portion_from=portion_from).to_json()
-
-    with ahead.generated(world, end) as batches:
-        tallies = publish(
-            writer,
-            seat,
-            batches,
-            before.tallies,
-            state=world.state,
-            manifest=manifest,
-            progress=progress,
-        )
-    return before.extended(end, tallies, portion_from=portion_from)
 
 
 def _offsets(headers: Mapping[str, bytes]) -> Offsets:

@@ -16,23 +16,23 @@ from clickstream.errors import ClickstreamError, DamagedError, RefusedError, Usa
 from clickstream.guards import Guard, nothing_known
 from clickstream.history import (
     RECOVERY,
-    Progress,
     Published,
-    publish,
-    publish_until,
     published,
     require_clean,
     require_no_tail,
     state_of,
 )
 from clickstream.instant import DAY, LATEST, SECOND, Instant, parse, spell
-from clickstream.manifest import Manifest
-from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally, no_records
+from clickstream.look import look, require_beginning
+from clickstream.publication import Progress, publish, publish_until
+from clickstream.topics import EVENT_TOPICS, MANIFEST, STATE, Tallies, Tally
 from clickstream.world import Parameters, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from threading import Event
+
+    from clickstream.manifest import Manifest
 
 
 def silent(_: str) -> None:
@@ -71,17 +71,25 @@ class Stand:
         """Raise RefusedError ("not-clean") when a topic or the warehouse's staging holds anything."""
         require_clean(self.broker)
         if filled := self.staging():
-            raise RefusedError("not-clean", f"{filled}; a history begins on a clean stand. Empty it.")
+            raise RefusedError(
+                "not-clean",
+                f"{filled}; a history begins on a clean stand. `counts` says what was made of them; if nobody needs "
+                "them, empty it with `clear-warehouse --yes`.",
+            )
 
 
 class Answer(TypedDict):
-    """What a verb that publishes answers: the history afterwards, and how many records of each topic are new."""
+    """What a verb that publishes answers: the history afterwards, and how many records of each topic are new.
+
+    `put_right` says which settings of topics that were there already would have harmed the history, and were changed.
+    """
 
     verb: str
     t0: str
     t_end: str
     boundaries: int
     published: dict[str, int]
+    put_right: list[str]
 
 
 def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) -> Answer:
@@ -91,25 +99,29 @@ def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) 
         raise UsageError(f"{days} days: give at least 1.")
     _require_room(world.now, days)
     stand.broker.create_topics()
+    put_right = stand.broker.fit_topics()
     with stand.generating("backfill") as (seat, writer):
         stand.require_clean()
-        history = opening = Manifest.opening(world.now)
+        history = opening = Published.nothing(start := world.now)
         for _ in range(days):
             end = Instant(world.now + DAY)
-            history = publish_until(writer, seat, world, history, end, portion_from=opening.t0, progress=stand.progress)
-    return _answer("backfill", opening, history)
+            history = publish_until(writer, seat, world, history, end, portion_from=start, progress=stand.progress)
+    return _answer("backfill", opening, history, put_right)
 
 
-def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float | None = None) -> Answer:
+def next_day(stand: Stand, *, expected_t_end: str | None = None, started: float | None = None) -> Answer:
     """Publish exactly one model day more, [T_end, T_end + 24h).
 
-    `asked_at` (seconds since 1970, by default now) is when the day was asked for: of two that ask at once, the one that
-    comes second is refused, even when it only gets to look after the first is done.
+    Two that ask at once both see the same boundary; the one that comes second finds it moved, and is refused. With
+    `expected_t_end` that alone decides. `started` is when the process began, by `time.monotonic()`: another that began
+    at the same moment is left twice the time that this one needed to see the boundary.
     """
-    asked_at = time.time() if asked_at is None else asked_at
     expected = None if expected_t_end is None else parse(expected_t_end)
-    published(stand.broker)
+    seen = published(stand.broker)
+    put_right = stand.broker.fit_topics()
+    grace = 0.0 if started is None or expected is not None else 2 * (time.monotonic() - started)
     with stand.generating("next-day") as (seat, writer):
+        time.sleep(grace)
         found, world = _at_boundary(stand.broker)
         before = found.manifest
         if expected is not None and expected != before.t_end:
@@ -118,7 +130,7 @@ def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float
                 f"Expected the history to end at {spell(expected)}, but it ends at {spell(before.t_end)}. "
                 "Nothing was published; was this day made already?",
             )
-        if found.written > asked_at:
+        if expected is None and found.manifest.t_end != seen.manifest.t_end:
             raise RefusedError(
                 "boundary",
                 f"The boundary moved to {spell(before.t_end)} while this run was on its way: another one made the day. "
@@ -126,8 +138,8 @@ def next_day(stand: Stand, *, expected_t_end: str | None = None, asked_at: float
             )
         _require_room(before.t_end, 1)
         end = Instant(before.t_end + DAY)
-        after = publish_until(writer, seat, world, before, end, portion_from=before.t_end, progress=stand.progress)
-    return _answer("next-day", before, after)
+        after = publish_until(writer, seat, world, found, end, portion_from=before.t_end, progress=stand.progress)
+    return _answer("next-day", found, after, put_right)
 
 
 def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int = 1) -> Answer:
@@ -141,27 +153,29 @@ def go_on(stand: Stand, *, stop: Event, tick_seconds: float = 10.0, speed: int =
             "The seconds between two commits must be more than 0 and less than a day, the speed at least 1."
         )
     published(stand.broker)
+    put_right = stand.broker.fit_topics()
     with stand.generating(LIVE_VERB) as (seat, writer):
-        found, world = _at_boundary(stand.broker)
-        before = history = found.manifest
+        before, world = _at_boundary(stand.broker)
+        history, portion_from = before, before.manifest.t_end
         began = time.monotonic()
         while not stop.wait(tick_seconds):
             seat.confirm()
             passed = int((time.monotonic() - began) * SECOND) * speed
-            end = Instant(min(before.t_end + passed, LATEST))
-            if end > history.t_end:
+            end = Instant(min(portion_from + passed, LATEST))
+            if end > history.manifest.t_end:
                 history = publish_until(
-                    writer, seat, world, history, end, portion_from=before.t_end, progress=stand.progress
+                    writer, seat, world, history, end, portion_from=portion_from, progress=stand.progress
                 )
             if end == LATEST:
                 raise ClickstreamError(f"The history has reached {spell(LATEST)}, the end of what can be generated.")
-    return _answer(LIVE_VERB, before, history)
+    return _answer(LIVE_VERB, before, history, put_right)
 
 
 def import_artifact(stand: Stand, path: str) -> Answer:
     """Publish an artifact's history, all or nothing; it is verified whole before anything is published."""
     with artifact.opened(path) as source:
         stand.broker.create_topics()
+        put_right = stand.broker.fit_topics()
         with stand.generating("import") as (seat, writer):
             stand.require_clean()
 
@@ -170,16 +184,17 @@ def import_artifact(stand: Stand, path: str) -> Answer:
                     raise DamagedError(f"{path} was changed while it was being published.")
                 return source.manifest_text
 
-            publish(
+            before = Published.nothing(source.manifest.t0)
+            after = publish(
                 writer,
                 seat,
                 source.batches(),
-                no_records(),
+                before,
                 state=lambda: source.state_text,
                 manifest=manifest,
                 progress=stand.progress,
             )
-    return _answer("import", Manifest.opening(source.manifest.t0), source.manifest)
+    return _answer("import", before, after, put_right)
 
 
 class ExportAnswer(TypedDict):
@@ -195,8 +210,9 @@ class ExportAnswer(TypedDict):
 def export(stand: Stand, path: str) -> ExportAnswer:
     """Write the published history as a portable artifact. A tail after it is left out."""
     stand.require_rest()
-    history = published(stand.broker)
-    manifest = history.manifest
+    looked = look(stand.broker)
+    require_beginning(stand.broker, looked)
+    history, manifest = looked.history, looked.history.manifest
     state = _published_state(stand.broker, manifest)
 
     def topics() -> Iterator[tuple[str, Iterator[bytes]]]:
@@ -218,12 +234,12 @@ def export(stand: Stand, path: str) -> ExportAnswer:
 def check(stand: Stand) -> audit.CheckAnswer:
     """Recount the topics against the manifest."""
     stand.require_rest()
-    return audit.check(stand.broker, published(stand.broker))
+    return audit.check(stand.broker)
 
 
 def chain_check(stand: Stand) -> audit.ChainAnswer:
     """Look at every boundary of the published history."""
-    return audit.chain_check(stand.broker, published(stand.broker))
+    return audit.chain_check(stand.broker)
 
 
 class ClearAnswer(TypedDict):
@@ -296,11 +312,13 @@ def _published_lines(broker: Broker, topic: str, expected: Tally) -> Iterator[by
         )
 
 
-def _answer(verb: str, before: Manifest, after: Manifest) -> Answer:
+def _answer(verb: str, before: Published, after: Published, put_right: list[str]) -> Answer:
+    was, now = before.manifest.tallies, after.manifest.tallies
     return {
         "verb": verb,
-        "t0": spell(after.t0),
-        "t_end": spell(after.t_end),
-        "boundaries": len(after.boundaries),
-        "published": {topic: after.tallies[topic].records - before.tallies[topic].records for topic in EVENT_TOPICS},
+        "t0": spell(after.manifest.t0),
+        "t_end": spell(after.manifest.t_end),
+        "boundaries": len(after.manifest.boundaries),
+        "published": {topic: now[topic].records - was[topic].records for topic in EVENT_TOPICS},
+        "put_right": put_right,
     }

@@ -87,9 +87,10 @@ def free_port() -> int:
 class Kafka:
     """A broker that runs while the `with` block does; what it holds is in `folder`, and stays there."""
 
-    def __init__(self, folder: Path, jars: Path, *, port: int = 0) -> None:
-        """`port` 0 picks a free one, which is kept from one start to the next."""
+    def __init__(self, folder: Path, jars: Path, *, port: int = 0, properties: str = "") -> None:
+        """`port` 0 picks a free one, which is kept from one start to the next; `properties` win over ours."""
         self._folder = folder
+        self._properties = _PROPERTIES + properties
         self._jars = jars
         self.port = port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,7 +121,7 @@ class Kafka:
         self._folder.mkdir(parents=True, exist_ok=True)
         properties = self._folder / "server.properties"
         properties.write_text(
-            _PROPERTIES.format(
+            self._properties.format(
                 host=LOOPBACK, port=self.port, controller_port=free_port(), folder=self._folder.resolve()
             ),
             encoding="utf-8",

@@ -159,17 +159,14 @@ def generate(verb: str, params: Any = None, **context: Any) -> dict[str, Any]:
     from clickstream import verbs
     from clickstream.guards import clickhouse_staging
 
-    dag_run, ti = context["dag_run"], context["ti"]
-    stand = verbs.Stand(_broker(), pipeline_at_rest(ti), clickhouse_staging(_warehouse_url()))
+    stand = verbs.Stand(_broker(), pipeline_at_rest(context["ti"]), clickhouse_staging(_warehouse_url()))
     with _verdict():
         if verb == "check":
             answer: Any = verbs.check(stand)
             if answer["faults"]:
                 raise AirflowFailException(f"The topics aren't what the manifest says: {answer['faults']}")
         elif verb == "next-day":
-            answer = verbs.next_day(
-                stand, expected_t_end=params["expected_t_end"] or None, asked_at=dag_run.run_after.timestamp()
-            )
+            answer = verbs.next_day(stand, expected_t_end=params["expected_t_end"] or None)
         elif verb == "import":
             answer = verbs.import_artifact(stand, params["artifact"])
         else:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from clickstream.broker import Broker
 from tests.clickstream.histories import command, days, held, outcome, started, wait_for
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).parents[2]
+VERBS = (
+    "backfill", "next-day", "continue", "import", "export", "check", "chain-check", "clear",
+    "warehouse", "counts", "clear-warehouse",
+)  # fmt: skip
 NOWHERE = Broker("127.0.0.1:1")
 
 
@@ -64,7 +68,7 @@ def test_help_lists_every_verb() -> None:
     result = command(NOWHERE, "--help")
 
     assert result.code == 0
-    for verb in ("backfill", "next-day", "continue", "import", "export", "check", "chain-check", "clear"):
+    for verb in VERBS:
         assert f"\n    {verb}" in result.stdout
 
 
@@ -100,3 +104,48 @@ def test_a_closed_output_is_no_traceback(broker: Broker) -> None:
 
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
+
+
+def without_packages(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a Python that has nothing but itself."""
+    call = [sys.executable, "-S", "-m", "clickstream", *arguments]
+    return subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_needs_no_package(verb: str) -> None:
+    result = without_packages(*verb.split(), "--help")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("usage: python -m clickstream")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "package", "extra"),
+    [
+        (["next-day"], "confluent-kafka", "clickstream"),
+        (["check"], "confluent-kafka", "clickstream"),
+        (["counts"], "clickhouse-connect", "warehouse"),
+        (["clear-warehouse", "--yes"], "clickhouse-connect", "warehouse"),
+    ],
+)
+def test_a_missing_package_is_one_sentence_with_the_command_that_installs_it(
+    arguments: list[str], package: str, extra: str
+) -> None:
+    result = without_packages(*arguments)
+
+    assert result.returncode == 1
+    assert json.loads(result.stdout) == {"error": result.stderr.strip()}
+    assert result.stderr == (
+        f"`{arguments[0]}` needs the Python package {package}, which isn't installed here. "
+        f"In the project's folder, `pip install '.[{extra}]'` installs it.\n"
+    )
+
+
+def test_the_embedded_warehouse_says_which_package_it_needs(tmp_path: Path) -> None:
+    result = without_packages("warehouse", "--folder", str(tmp_path), "--port", "0")
+
+    assert result.returncode == 1
+    assert "needs the Python package chdb" in result.stderr
+    assert "'.[warehouse]'" in result.stderr
+    assert "Traceback" not in result.stderr

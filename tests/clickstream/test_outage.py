@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,25 @@ def test_a_broker_that_does_not_come_back_is_given_up_and_the_day_can_be_asked_f
     kafka.start()
 
     assert not isinstance(failure.value, RefusedError)
+    assert str(failure.value).endswith("The history still ends at 2024-02-29T12:00:00Z: ask again.")
     assert held(broker) == days(1)
     assert verbs.next_day(Stand(broker))["t_end"] == "2024-03-01T12:00:00Z"
     assert held(broker) == days(2)
+
+
+def test_a_broker_without_transactions_is_told_so_with_the_option_that_helps(tmp_path: Path) -> None:
+    three_copies = "transaction.state.log.replication.factor=3\n"
+    with Kafka(tmp_path, JARS, properties=three_copies) as kafka:
+        began = time.monotonic()
+        refused = command(Broker(kafka.servers), "backfill", "--days", "1", "--visits-a-day", "50")
+        seconds = time.monotonic() - began
+        plain = command(Broker(kafka.servers, transactions=False), "backfill", "--days", "1", "--visits-a-day", "50")
+
+    assert refused.code == 1
+    assert "answers, but not to transactions" in refused.stderr
+    assert "`--no-transactions`" in refused.stderr
+    assert seconds < broker_module.ABSENCE_SECONDS / 2
+    assert plain.code == 0
 
 
 def test_no_broker_is_one_sentence_that_says_what_to_do() -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 
 from clickstream import verbs
 from clickstream.errors import RefusedError
+from clickstream.topics import MANIFEST
 from clickstream.verbs import Stand
 from tests.clickstream.histories import SMALL, days, held, manifest, outcome, started, until, wait_for
 from tests.clickstream.test_next_day import spelled
 
 if TYPE_CHECKING:
+    import subprocess
+
     from clickstream.broker import Broker
 
 
@@ -31,9 +36,7 @@ def test_two_next_days_at_once_make_one_day_and_one_refusal_twenty_times(broker:
 
 
 def test_two_next_days_at_once_without_transactions_make_one_day_and_one_refusal(broker: Broker) -> None:
-    from clickstream.broker import Broker as ABroker
-
-    plain = ABroker(broker.servers, broker.prefix, transactions=False)
+    plain = replace(broker, transactions=False)
     verbs.backfill(Stand(plain), **SMALL, days=1)
 
     for _ in range(8):
@@ -52,14 +55,43 @@ def test_three_that_expect_the_same_day_make_it_once(broker: Broker) -> None:
     assert held(broker) == days(2)
 
 
-def test_one_that_was_asked_before_the_boundary_moved_is_refused(stand: Stand) -> None:
-    asked_at = time.time()
+@pytest.mark.parametrize(
+    ("moment", "transactions"),
+    [("begun", True), ("state", True), ("manifest", True), ("begun", False), ("state", False)],
+)
+def test_one_that_asks_while_a_day_is_being_published_is_refused(
+    broker: Broker, moment: str, transactions: bool
+) -> None:
+    broker = replace(broker, transactions=transactions)
+    verbs.backfill(Stand(broker), **SMALL, days=1)
+    second: list[subprocess.Popen[str]] = []
+
+    def ask(passed: str) -> None:
+        if passed == moment:
+            second.append(started(broker, "next-day"))
+            wait_for(lambda: len(broker.at_work()) == 2, "the second one waits for the seat")
+
+    verbs.next_day(Stand(broker, progress=ask))
+    refused = outcome(second[0])
+
+    assert (refused.code, refused.answer["refused"]) == (4, "boundary")
+    assert held(broker) == days(2)
+
+
+def test_no_clock_decides_whether_a_day_is_made(stand: Stand) -> None:
     verbs.backfill(stand, **SMALL, days=1)
+    record = stand.broker.last(MANIFEST)
+    assert record is not None
+    producer = Producer({"bootstrap.servers": stand.broker.servers})
+    an_hour_ahead = int((time.time() + 3600) * 1000)
+    producer.produce(stand.broker.prefix + MANIFEST, record.value, b"default", timestamp=an_hour_ahead)
+    assert producer.flush(60) == 0
 
-    with pytest.raises(RefusedError, match="moved to 2024-02-29T12:00:00Z while this run was on its way"):
-        verbs.next_day(stand, asked_at=asked_at)
+    expected = verbs.next_day(stand, expected_t_end=spelled(1))
+    wherever = verbs.next_day(stand)
 
-    assert held(stand.broker) == days(1)
+    assert (expected["t_end"], wherever["t_end"]) == (spelled(2), spelled(3))
+    assert held(stand.broker) == days(3)
 
 
 def test_two_backfills_at_once_make_one_history(broker: Broker) -> None:

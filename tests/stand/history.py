@@ -33,7 +33,7 @@ class History:
     def records(self, topic: str, values: Iterable[bytes]) -> list[Record]:
         """Records of these values, behind the topic's last one."""
         begin = self.next[topic]
-        made = [Record(begin + number, b"", value, 0.0, {}) for number, value in enumerate(values)]
+        made = [Record(begin + number, b"", value, {}) for number, value in enumerate(values)]
         self.next[topic] += len(made) + 1
         return made
 

@@ -182,3 +182,25 @@ def test_a_sealed_day_whose_mart_is_not_what_was_sent_is_told(etl: Etl, store: B
 
     with pytest.raises(AirflowFailException, match=f"visits_daily says 0 .*, {recorded(store)} were sent"):
         stand.validate()
+
+
+def test_a_stand_that_is_begun_anew_knows_of_no_seal(etl: Etl, store: Backfill, tmp_path: Path) -> None:
+    first, second, _ = portions()
+    arrive(etl, first)
+    rebuild("manual__1")
+    seal(store)
+
+    # As docs/OPERATIONS.md says, "To begin really anew".
+    etl.empty("stg", "ods", "dds")
+    etl.warehouse.command("DROP DATABASE dm")
+    for file in tmp_path.glob("marts.db*"):
+        file.unlink()
+    create_store(str(tmp_path / "marts.db"))  # both as the load's first task does
+    etl.warehouse.create()
+    arrive(etl, first)
+    arrive(etl, second)
+    receipt = rebuild("manual__2")
+
+    assert receipt["done"] == [DAY]
+    assert {views for _, views, _ in said(etl).values()} == {receipt["orders"]}
+    assert stand.validate()["left_alone"] == []

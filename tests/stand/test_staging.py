@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 
 from clickstream import verbs
 from clickstream.broker import Broker
 from clickstream.errors import RefusedError
 from clickstream.etl import Etl, LoadError
-from clickstream.topics import EVENT_TOPICS
+from clickstream.topics import BROWSER, EVENT_TOPICS, MANIFEST
 from clickstream.verbs import Stand
 
 if TYPE_CHECKING:
@@ -96,3 +98,28 @@ def test_topics_that_were_made_anew_are_not_mixed_with_what_staging_holds(broker
         etl.load_stg(broker)
 
     assert staged(etl) == before
+
+
+def test_a_record_of_something_else_is_never_loaded_in_the_place_of_one_of_the_history(
+    broker: Broker, etl: Etl
+) -> None:
+    published = verbs.backfill(Stand(broker), days=1, **SMALL)["published"]  # type: ignore[arg-type]
+    record = broker.last(MANIFEST)
+    assert record is not None
+    offsets = json.loads(record.headers["offsets"])
+    producer = Producer({"bootstrap.servers": broker.servers})
+    # As a generator left it that didn't look what else came in meanwhile.
+    producer.produce(broker.prefix + BROWSER, b"{}", b"other")
+    offsets[BROWSER][1] += 2 if broker.transactions else 1
+    headers: dict[str, str | bytes | None] = {"offsets": json.dumps(offsets)}
+    producer.produce(broker.prefix + MANIFEST, record.value, b"default", headers=headers)
+    assert producer.flush(60) == 0
+
+    with pytest.raises(LoadError, match=rf"holds {published[BROWSER] + 1} records where the manifest says"):
+        etl.load_stg(broker)
+
+    assert f"{published[BROWSER] + 1} records, the manifest says {published[BROWSER]}: a tail of 1" in str(
+        verbs.check(Stand(broker))["faults"]
+    )
+    with pytest.raises(LoadError, match=f"STG holds {published[BROWSER] + 1} records of {BROWSER}"):
+        etl.precheck(broker)
