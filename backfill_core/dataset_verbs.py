@@ -326,7 +326,7 @@ def _opened(given: argparse.Namespace, db: str) -> Iterator[Call]:
     first, last = (getattr(given, word, None) or getattr(given, "DATE", None) for word in ("START", "END"))
     if first is not None and last is None:
         raise UsageError("a range has a START and an END")
-    with open_ledger(db) as ledger:
+    with open_ledger(db, make=False) as ledger:  # a mistyped path is to be told, not made
         target = dataset.target()
         try:
             guarded = Guarded(dataset, ledger, target)

@@ -12,18 +12,23 @@ if TYPE_CHECKING:
     from backfill_core.ledger.ledger import Database
 
 
-def open_ledger(db: str) -> SqlLedger:
+def open_ledger(db: str, *, make: bool = True) -> SqlLedger:
     """Open the ledger in the store at `db`, the path of a SQLite file or a postgresql:// URL; close it afterwards.
 
-    The store and the ledger's tables are made where there are none.
+    The ledger's tables are made where there are none.
+
+    make: make the store, too, where there is none.
 
     Raises:
         UsageError: `db` is a URL that can't be read, or of another database.
+        NoStoreError: there is no store, and none was to be made.
         StoreError: it can't be opened, or its tables can't be made.
     """
     try:
         return SqlLedger(_open(db))
     except NoStoreError:
+        if not make:
+            raise
         create_store(db)
         return SqlLedger(_open(db))
 

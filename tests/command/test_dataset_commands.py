@@ -52,7 +52,7 @@ class Shop:
         """Type a command in the folder; nobody is there to be asked."""
         environ = {**os.environ, "PYTHONPATH": str(ROOT), "BACKFILL_DB": "state.db", "BACKFILL_DATASETS": "shop.py"}
         return subprocess.run(
-            [sys.executable, "-m", "backfill_core", *words, "--dataset", dataset],
+            [sys.executable, "-m", "backfill_core", *words, *(("--dataset", dataset) if dataset else ())],
             cwd=self.folder,
             env=environ,
             input="",
@@ -60,6 +60,9 @@ class Shop:
             text=True,
             check=False,
         )
+
+    def init(self) -> None:
+        assert self.type("init", dataset="").returncode == 0
 
     def answer(self, *words: str, code: int = 0) -> Any:
         """Type a command for a script, and read its JSON."""
@@ -73,7 +76,9 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+    shop = Shop(tmp_path)
+    shop.init()
+    return shop
 
 
 def test_a_run_replaces_each_partition_and_again_changes_nothing(shop: Shop) -> None:
@@ -186,8 +191,11 @@ def test_a_lost_ledger_stops_every_write_until_each_key_was_looked_at(shop: Shop
         file.unlink()
     shop.sql("INSERT INTO orders VALUES ('d', '2026-02-01', 1)")
 
+    without = shop.type("status")
+    shop.init()
     stopped = shop.run("2026-02-01", "2026-02-01", code=1)
 
+    assert (without.returncode, "make one with `init`" in without.stderr) == (3, True)
     assert "another ledger" in stopped["failed"][0][1]
     assert len(shop.rows()) == 2
 
@@ -248,7 +256,10 @@ def test_a_wrong_call_gets_one_sentence(shop: Shop, words: tuple[str, ...], code
     [
         ("1 / 0", "shop.py can't be imported: ZeroDivisionError"),
         ("orders = 1", "shop.py has no dataset 'shop.orders_daily'; it has none"),
-        ("from backfill_core.dataset import *\nDataset(name='x', table=None, measures={}, digest='often')", "digest is 'often'"),
+        (
+            "from backfill_core.dataset import *\nDataset(name='x', table=None, measures={}, digest='often')",
+            "digest is 'often'",
+        ),
     ],
 )
 def test_a_module_that_cant_be_used_gets_one_sentence(shop: Shop, module: str, sentence: str) -> None:
