@@ -248,7 +248,10 @@ def test_a_wrong_call_gets_one_sentence(shop: Shop, words: tuple[str, ...], code
     [
         ("1 / 0", "shop.py can't be imported: ZeroDivisionError"),
         ("orders = 1", "shop.py has no dataset 'shop.orders_daily'; it has none"),
-        ("from backfill_core.dataset import *\nDataset(name='x', table=None, measures={}, digest='often')", "digest is 'often'"),
+        (
+            "from backfill_core.dataset import *\nDataset(name='x', table=None, measures={}, digest='often')",
+            "digest is 'often'",
+        ),
     ],
 )
 def test_a_module_that_cant_be_used_gets_one_sentence(shop: Shop, module: str, sentence: str) -> None:
