@@ -453,16 +453,26 @@ class PostgresWrite:
             came, others = session.run(inserting, given).touched, {"strange": (0, ""), "keyless": (0, "")}
         session.run("SET CONSTRAINTS ALL IMMEDIATE")
         partitions = target.measured(session, statements, keys, with_digest=self._with_digest)
-        repeated = (0, "")
-        if target.dataset.unique:
-            text, own = statements.repeats(runs, places)
-            count, example = session.rows(text, {**own, **places.given(text)})[0]
-            repeated = (int(count), str(example) if count else "")
-        if came != sum(measured.rows for measured in partitions.values()) and not statements.shape.has_triggers:
+        found = sum(measured.rows for measured in partitions.values())
+        repeated = self._repeated(statements, runs, places, found)
+        if came != found and not statements.shape.has_triggers:
             session.run("ROLLBACK TO SAVEPOINT before")
             session.run(*statements.deleting(runs))
             _, others = self._told(statements, inserting, given, places)
         return Audited(partitions, before, repeated=repeated, **others)
+
+    def _repeated(
+        self, statements: sql.Statements, runs: Sequence[Sequence[str]], places: sql.Places, rows: int
+    ) -> tuple[int, str]:
+        """Count what is there more than once in a partition; of a number of rows."""
+        if not self._target.dataset.unique:
+            return 0, ""
+        text, own = statements.different(runs, places)
+        if self._session.rows(text, {**own, **places.given(text)}) == [(rows,)]:
+            return 0, ""
+        text, own = statements.repeats(runs, places)
+        count, example = self._session.rows(text, {**own, **places.given(text)})[0]
+        return int(count), str(example) if count else ""
 
     def _told(
         self, statements: sql.Statements, inserting: str, given: Mapping[str, Any], places: sql.Places

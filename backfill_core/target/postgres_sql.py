@@ -229,6 +229,22 @@ class Statements:
         figures = ", ".join([place, "count(*)", *measures, digest])
         return f"SELECT {figures} FROM {self._table} WHERE {condition} {grouped}", given
 
+    def different(self, runs: Sequence[Sequence[str]], places: Places) -> tuple[str, dict[str, Any]]:
+        """Return the statement that counts values of `unique`: no fewer than rows where there is no repeat, else maybe.
+
+        To sort numbers is far cheaper than to group by columns. Two values may have one hash, and NULL isn't counted.
+        """
+        condition, given = self.rows_of(runs)
+        types = {column.name: column.type for column in self.shape.columns}
+        names = list(self._dataset.unique)
+        if len(names) == 1 and types.get(names[0]) in _INTEGERS and places.single:
+            value = quoted(names[0])
+        else:
+            hashed = [_hashed(name, types.get(name, "")) for name in names]
+            row = ", ".join(hashed if places.single else [*hashed, places.place])
+            value = f"hash_record_extended(ROW({row}), 0)"
+        return f"SELECT count(DISTINCT {value}) FROM {self._table} WHERE {condition}", given
+
     def repeats(self, runs: Sequence[Sequence[str]], places: Places) -> tuple[str, dict[str, Any]]:
         """Return the statement that counts what is there more than once in a partition, with an example."""
         condition, given = self.rows_of(runs)
@@ -241,9 +257,14 @@ class Statements:
         return f"SELECT coalesce(sum(more), 0)::bigint, min(example) FROM ({groups}) AS repeats", given
 
     def _hashed(self) -> list[str]:
-        return [quoted(name) if kind in _HASHED else f"{quoted(name)}::text" for name, kind in self.digest_columns]
+        return [_hashed(name, kind) for name, kind in self.digest_columns]
 
 
+def _hashed(name: str, kind: str) -> str:
+    return quoted(name) if kind in _HASHED else f"{quoted(name)}::text"
+
+
+_INTEGERS = ("smallint", "integer", "bigint")
 _HASHED = frozenset(
     {
         "smallint", "integer", "bigint", "numeric", "boolean", "date", "text", "character varying", "character",

@@ -369,3 +369,18 @@ def test_who_still_writes_to_a_staged_table_after_the_audit_writes_in_vain(pg: B
         write.publish({DAY: Expected(1, None)}, "t", LEDGER)
 
     assert [amount for _, _, amount in pg.orders()] == [10]
+
+
+@pytest.mark.parametrize("column", ["note", "order_id"])
+def test_what_is_missing_twice_is_there_twice_and_a_repeat_in_many_columns_is_found(bench: Bench, column: str) -> None:
+    bench.make()
+    bench.fill("source", (None, DAY, 1, None), (None, DAY, 2, None), (3, DAY, 3, "c"), (3, NEXT, 3, "c"))
+
+    with bench.written(bench.target(unique=[column]), DAY) as (_, one):
+        pass
+    with bench.written(bench.target(unique=[column]), DAY, NEXT) as (_, two):
+        pass
+    with bench.written(bench.target(unique=[column, "amount"]), DAY) as (_, both):
+        pass
+
+    assert (one.repeated[0], two.repeated[0], both.repeated[0]) == (1, 1, 0)
