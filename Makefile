@@ -31,7 +31,8 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
-	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/faults tests/clickstream
+	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/datasets tests/faults \
+	  tests/clickstream
 
 clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
 	@$(BIN)/pytest -q tests/clickstream
@@ -40,7 +41,7 @@ kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
 	@$(BIN)/python -m clickstream.kafka
 
 faults: .venv/.ready  ## the store and its faults for longer: random operations by the minute, more of every fuzz
-	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target
+	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target tests/datasets
 
 test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
 	@$(AIRFLOW3)/pytest -q tests/airflow
