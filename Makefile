@@ -31,7 +31,8 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
-	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/command tests/faults tests/clickstream
+	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/datasets tests/command \
+	  tests/faults tests/clickstream
 
 clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
 	@$(BIN)/pytest -q tests/clickstream
@@ -40,7 +41,7 @@ kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
 	@$(BIN)/python -m clickstream.kafka
 
 faults: .venv/.ready  ## the faults for longer: random operations by the minute, more of every fuzz, 1,000 looks at a live stand
-	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target \
+	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target tests/datasets \
 	  tests/clickstream/test_beside_a_live_generator.py
 
 test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder

@@ -46,6 +46,11 @@ def nobody_is_stale(_: Claim) -> bool:
     return False
 
 
+def _said(reason: str | None) -> str:
+    """Return a reason that may be left out, as text that every database can keep."""
+    return check_text("reason", reason) if reason else ""
+
+
 class Partition:
     """The partitions of one write, while they are made.
 
@@ -143,7 +148,7 @@ class Guarded:
         keys = self._keys(keys)
         unchanged = self.unchanged(fingerprints) if fingerprints and not wish.always else []
         asked = [key for key in keys if key not in unchanged]
-        attempt = taking.take(self._place, asked, _of_a_run(caller), reason) if asked else None
+        attempt = taking.take(self._place, asked, _of_a_run(caller), _said(reason)) if asked else None
         if attempt is None or not attempt.numbers:
             return self._written(unchanged, None if attempt is None else writing.Writing(attempt))
         with writing.publishing(self._place, attempt, wish, staged=staged, fingerprints=fingerprints) as done:
@@ -166,7 +171,7 @@ class Guarded:
         Raises:
             SealedError, HeldError: a key is sealed, or somebody else holds it; the block was not run.
         """
-        attempt = taking.take(self._place, self._keys(keys), _of_a_run(caller), reason)
+        attempt = taking.take(self._place, self._keys(keys), _of_a_run(caller), _said(reason))
         if attempt.left_out:
             taking.give_back(self._place, attempt.token, attempt.keys)
             key, why = attempt.left_out[0]
@@ -247,7 +252,7 @@ class Guarded:
         return {
             "dataset": self.dataset.name,
             "sealed": keys,
-            "new": sealing.seal(self._place, keys, caller, reason),
+            "new": sealing.seal(self._place, keys, caller, _said(reason)),
         }
 
     def unseal(self, keys: Iterable[str], caller: Caller, reason: str) -> answers.UnsealedAnswer:

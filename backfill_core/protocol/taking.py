@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from backfill_core.claims import ALONE, ATTEMPT, Claim, enter
-from backfill_core.errors import BackfillError, FencedError, OvertakenError, StoppedError
+from backfill_core.errors import AnswerLostError, BackfillError, FencedError, OvertakenError, StoppedError
 from backfill_core.ledger import REFUSED, Entry
 from backfill_core.protocol import next_number, settling
 from backfill_core.target import Fence
@@ -81,8 +81,8 @@ def take(place: Place, keys: Iterable[str], caller: Caller, reason: str, *, adop
         settle_open(place, entered)
         sides = _fence_own(place, entered, adopting=adopting)
         rows = _agreed(place, entered, {**looked, **sides}, adopting=adopting)
-    except BackfillError:
-        with suppress(BackfillError):  # the first error is the one to tell
+    except BaseException:
+        with suppress(Exception):  # the first error is the one to tell
             give_back(place, token, keys)
         raise
     return Attempt(
@@ -295,18 +295,26 @@ def give_back(
 ) -> list[str]:
     """Give a claim back by its id, and note why nothing was published, where something went wrong.
 
-    A key that has an intent open under the claim keeps it. Return the keys where the claim was given back.
+    A key that has an intent open under the claim keeps it. Where the reason can't be noted, the claim goes back
+    without it. Return the keys where the claim was given back.
     """
 
-    def step(page: Page) -> list[str]:
+    def step(page: Page, failures: Mapping[str, str]) -> list[str]:
         busy = {intent.key for intent in page.open(page.keys) if intent.token == claim}
         freed = page.free(claim, [key for key in page.keys if key not in busy])
         for key in freed:
-            if failures and key in failures:
+            if key in failures:
                 note_failure(page, key, failures[key], attempt)
         return freed
 
-    return place.ledger.change(place.name, sorted(keys), step)
+    try:
+        return place.ledger.change(place.name, sorted(keys), lambda page: step(page, failures or {}))
+    except AnswerLostError:
+        raise
+    except Exception:
+        if not failures:
+            raise
+        return place.ledger.change(place.name, sorted(keys), lambda page: step(page, {}))
 
 
 def note_failure(page: Page, key: str, sentence: str, attempt: Attempt | None) -> None:

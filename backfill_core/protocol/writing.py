@@ -81,16 +81,19 @@ def publishing(
             yield writing
             writing.audited = write.audit(digest=place.dataset.digest == "always")
             verdict = judging.judge(place.dataset, place.version, attempt.rows, writing.audited, wish)
-            _refuse(place, attempt, verdict)
             plan = _plan(attempt, writing.audited, verdict, fingerprints or {})
-            writing.quiet = verdict.quiet
-            if plan.measured:
+            if verdict.refusal is None and plan.measured:
                 intend(place, attempt, plan)
                 writing.published = _publish(
                     place, attempt, plan, lambda: write.publish(plan.there, attempt.token, attempt.ledger)
                 )
-            else:
-                place.ledger.change(place.name, attempt.keys, partial(_leave, attempt=attempt, plan=plan))
+        # What was staged is gone before the claim is: it is by the claim that it would be found.
+        _refuse(place, attempt, verdict)
+        writing.quiet = verdict.quiet
+        if plan.measured:
+            _confirm(place, attempt, plan, writing.published)
+        else:
+            place.ledger.change(place.name, attempt.keys, partial(_leave, attempt=attempt, plan=plan))
     except _Settled as settled:
         raise settled.error from settled.error.__cause__
     except BaseException as error:
@@ -116,6 +119,7 @@ def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Wri
             plan,
             lambda: place.target.adopt(attempt.token, plan.there, plan.measured, attempt.ledger, former=attempt.former),
         )
+        _confirm(place, attempt, plan, writing.published)
     except _Settled as settled:
         raise settled.error from settled.error.__cause__
     except BaseException as error:
@@ -247,9 +251,9 @@ def read_back(place: Place, attempt: Attempt, plan: Plan) -> None:
 
 
 def _publish(place: Place, attempt: Attempt, plan: Plan, commit: Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
-    """Commit in the target, then confirm in the ledger; settle oneself where there is no answer."""
+    """Commit in the target; settle oneself where there is no answer. Return when readers got it."""
     try:
-        published = commit()
+        return commit()
     except OutcomeUnknownError as error:
         return _settle_own(place, attempt, plan, error)
     except TargetError as error:
@@ -259,8 +263,6 @@ def _publish(place: Place, attempt: Attempt, plan: Plan, commit: Callable[[], Ma
                 place.name, attempt.keys, lambda page: withdraw(page, attempt, failures), token=attempt.token
             )
         raise _Settled(error) from error
-    _confirm(place, attempt, plan, published)
-    return published
 
 
 def withdraw(page: Page, attempt: Attempt, failures: Mapping[str, str]) -> None:
@@ -345,6 +347,6 @@ def _leave(page: Page, attempt: Attempt, plan: Plan) -> None:
 
 def _give_back_after(place: Place, attempt: Attempt, error: BaseException) -> None:
     """Give the claim back before anything was published; the first error is the one to tell."""
-    with suppress(BackfillError):
+    with suppress(Exception):
         failures = dict.fromkeys(attempt.numbers, str(error) or type(error).__name__)
         taking.give_back(place, attempt.token, attempt.keys, failures, attempt)

@@ -40,34 +40,34 @@ def end_of(process: ForkServerProcess) -> int | None:
 
 def run_and_die(db: str, events: str, count: int, owner: str, statement: int, after: bool) -> None:
     """Run so many days, and be killed before the numbered statement is sent, or after it was answered."""
-    _die_at(statement, after)
+    die_at(statement, after)
     with open_store(db) as store:
         Backfill(store, EventFolder(events)).run(days(count), owner)
 
 
 def seal_and_die(db: str, events: str, count: int, _owner: str, statement: int, after: bool) -> None:
-    _die_at(statement, after)
+    die_at(statement, after)
     with open_store(db) as store:
         Backfill(store, EventFolder(events)).seal(days(count))
 
 
 def claim_and_die(db: str, events: str, count: int, owner: str, statement: int, after: bool) -> None:
-    _die_at(statement, after)
+    die_at(statement, after)
     with open_store(db) as store:
         Backfill(store, EventFolder(events)).claim(days(count), owner)
 
 
-def _die_at(statement: int, after: bool) -> None:
+def die_at(statement: int, after: bool) -> None:
     """Make the drivers of this process count their statements, and kill it at one."""
     passed = 0
 
     def counting(execute: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             nonlocal passed
             passed += 1
             if passed == statement and not after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            answer = execute(*arguments)
+            answer = execute(*arguments, **options)
             if passed == statement and after:
                 os.kill(os.getpid(), signal.SIGKILL)
             return answer
@@ -79,7 +79,7 @@ def _die_at(statement: int, after: bool) -> None:
 
     connect = sqlite3.connect
     sqlite3.connect = lambda *arguments, **options: connect(*arguments, factory=Counted, **options)  # type: ignore[assignment]
-    psycopg.Connection.execute = counting(psycopg.Connection.execute)  # type: ignore[method-assign]
+    psycopg.Cursor.execute = counting(psycopg.Cursor.execute)  # type: ignore[method-assign]
 
 
 class Freezing(EventFolder):

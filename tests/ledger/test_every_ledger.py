@@ -439,3 +439,23 @@ def leave_open(orders: Guarded, target: SimulatedTarget, *, published: bool) -> 
         orders.write([DAY], put(2), ME)
     del target.publish
     assert [(intent.kind, intent.state) for intent in orders.ledger.intents(DATASET.name)] == [(PUBLISH, OPEN)]
+
+
+@pytest.mark.parametrize("said", ["no text\0", "half a pair \ud800"])
+def test_a_reason_that_no_database_keeps_is_refused_before_a_key_is_claimed(
+    orders: Guarded, ledger: Ledger, said: str
+) -> None:
+    with pytest.raises(UsageError, match="the reason is not text"):
+        orders.write([DAY], put(1), ME, said)
+
+    assert not ledger.claims("shop.orders")
+
+
+def test_a_claim_goes_back_also_where_the_failure_cant_be_noted(orders: Guarded, ledger: Ledger) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("said by a driver: \0 \ud800")
+
+    with pytest.raises(ValueError, match="said by a driver"):
+        orders.write([DAY], fail, ME)
+
+    assert not ledger.claims("shop.orders")

@@ -1,0 +1,158 @@
+"""A dataset that every fault interrupts: a ledger and a table, each in a place of its own, known by name alone.
+
+A round gives two days a new result. Their neighbours are a day that was published and one that is sealed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+
+from backfill_core.claims import Caller
+from backfill_core.dataset import Dataset, SqlTable
+from backfill_core.guarded import Guarded
+from backfill_core.ledger.opening import open_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from backfill_core.claims import Claim
+    from backfill_core.guarded import Partition
+    from backfill_core.ledger import Ledger
+    from backfill_core.target import Target
+
+DAY, NEXT, NEIGHBOUR, SENT = KEYS = ["2026-02-01", "2026-02-02", "2026-02-03", "2026-02-04"]
+BOTH = KEYS[:2]
+OTHER = Caller("another", "load")
+BEGINNER = Caller("begin", "load")
+
+Rows = list[tuple[str, int, int]]
+
+
+def nobody(_: Claim) -> bool:
+    return False
+
+
+def all_but_ours(claim: Claim) -> bool:
+    """Say that all runs have ended, but the other's."""
+    return claim.run != OTHER.run
+
+
+def one_try(number: int, of: int = 1) -> Caller:
+    """Return a try of a numbered run's task."""
+    return Caller(f"run-{number}", "load", try_number=of)
+
+
+class Shop(NamedTuple):
+    """Where a ledger and a warehouse are: a process may be given it.
+
+    schema: of the tables in PostgreSQL, empty in SQLite; name: of the dataset and its table.
+    """
+
+    db: str
+    where: str
+    schema: str = ""
+    name: str = "orders"
+
+    def at(self, table: str) -> str:
+        return f"{self.schema}.{table}" if self.schema else table
+
+    def dataset(self, **said: Any) -> Dataset:
+        kind: dict[str, Any] = {} if self.schema else {"kind": "text", "format": "%Y-%m-%d"}
+        table = SqlTable(self.where, self.at(self.name), day="dt", **kind)
+        measures = {"orders": "count(*)", "amount": "sum(amount)"}
+        said = {"name": f"shop.{self.name}", "unique": ("id",), "digest": "always", "max_shrink": None, **said}
+        return Dataset(table=table, measures=measures, **said)
+
+    @contextmanager
+    def open(
+        self,
+        *,
+        stale: Callable[[Claim], bool] = nobody,
+        around: Callable[[Ledger, Target], tuple[Any, Any]] | None = None,
+        wait: float = 0,
+        **said: Any,
+    ) -> Iterator[Guarded]:
+        """The dataset with its ledger and target. around: what each call of these goes through."""
+        dataset = self.dataset(**said)
+        target = dataset.target()
+        try:
+            with open_ledger(self.db) as ledger:
+                opened = around(ledger, target) if around else (ledger, target)
+                yield Guarded(dataset, *opened, stale=stale, wait=wait)
+        finally:
+            target.close()
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement by a connection of its own; return its rows. `{orders}` and `{source}` are tables."""
+        text = statement.format(orders=self.at(self.name), source=self.at(f"source_{self.name}"))
+        if self.schema:
+            with psycopg.connect(self.where, autocommit=True) as server:
+                cursor = server.execute(text.encode())
+                return cursor.fetchall() if cursor.description else []
+        with closing(sqlite3.connect(self.where, timeout=60)) as connection, connection:
+            return connection.execute(text).fetchall()
+
+    # the story
+
+    @property
+    def select(self) -> str:
+        return f"SELECT dt, id, amount FROM {self.at(f'source_{self.name}')} WHERE dt >= :start AND dt < :end"
+
+    def fill(self, partition: Partition) -> None:
+        partition.fill(self.select)
+
+    def begin(self) -> None:
+        """Make the tables, and publish the first version of every day; seal the last."""
+        for table in ("{orders}", "{source}"):
+            self.sql(f"CREATE TABLE {table} (dt date NOT NULL, id integer, amount integer)")
+        for number, key in enumerate(KEYS):
+            self.sql(f"INSERT INTO {{source}} VALUES ('{key}', {10 * number}, 0)")
+        with self.open() as orders:
+            orders.write(KEYS, self.fill, BEGINNER)
+            orders.seal([SENT], BEGINNER, "sent")
+
+    def put(self, version: int) -> None:
+        """Give the two days another source: as many orders as always, of other amounts."""
+        self.sql(f"UPDATE {{source}} SET amount = {version} WHERE dt <= '{NEXT}'")
+
+    def rows(self) -> Rows:
+        """Return what readers see."""
+        return [(str(day), number, amount) for day, number, amount in self.sql("SELECT * FROM {orders} ORDER BY 1, 2")]
+
+    def version(self) -> int:
+        """Return which version readers see: both days have the same, and nothing else ever moves."""
+        rows = self.rows()
+        version = rows[0][2]
+        assert rows == self.expected(version), "a day is not whole, or a neighbour moved"
+        return version
+
+    @staticmethod
+    def expected(version: int) -> Rows:
+        return [(key, 10 * number, version if key in BOTH else 0) for number, key in enumerate(KEYS)]
+
+    def staged(self) -> list[str]:
+        """Return the names of what attempts left staged."""
+        if self.schema:
+            found = self.sql(f"SELECT tablename FROM pg_tables WHERE schemaname = '{self.schema}'")
+        else:
+            found = self.sql("SELECT name FROM sqlite_master")
+        return [name for (name,) in found if name.startswith("_bf_") and name != "_bf_partitions"]
+
+    def check(self) -> None:
+        """Check that nothing is left of any fault, and that ledger and target are of one mind about every key."""
+        with self.open() as orders:
+            ledger, name = orders.ledger, orders.dataset.name
+            assert not ledger.claims(name), "a claim is left"
+            assert not ledger.intents(name), "an intent is left open"
+            sides = orders.target.look(KEYS)
+            rows = {row.key: row for row in ledger.rows(name)}
+            for key in KEYS:
+                assert (sides[key].token, sides[key].mark) == (rows[key].token, rows[key].mark), key
+            assert orders.drift()["drift"] == {}
+            tokens = [(line["key"], line["token"]) for line in orders.history() if line["what"] in ("publish", "adopt")]
+            assert len(tokens) == len(set(tokens)), "a publication is in the history twice"
+        assert not self.staged()

@@ -1,0 +1,103 @@
+"""kill -9 at every step of every verb: what comes next puts it right, and readers see whole days throughout.
+
+A death after a step is a death before the next one, as nothing happens in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+
+import pytest
+
+from tests.datasets.dying import RECOVERIES, VERBS, die_at_step, leave_open, settle
+from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours
+from tests.faults.killing import end_of, start
+
+
+def killed(shop: Shop, verb: str, number: int) -> bool:
+    """Return whether there was such a step to die at."""
+    process = start(die_at_step, shop, verb, number)
+    code = end_of(process)
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
+
+
+@pytest.mark.parametrize("verb", ["write", "staged"])
+def test_a_write_killed_at_any_step_is_put_right(shop: Shop, verb: str) -> None:
+    had_landed = False
+    for number in itertools.count():
+        shop.put(number + 1)
+
+        if not killed(shop, verb, number):
+            break
+        version = shop.version()
+        recover = RECOVERIES[number % 3]
+        recover(shop, VERBS[verb], number)
+
+        landed = version == number + 1
+        assert landed or (version == number and not had_landed)  # the further it came, the more is done
+        had_landed = landed
+        assert shop.version() == number + 1
+        shop.check()
+    print(f"killed at {number} steps")
+    assert had_landed
+    assert number > 8
+
+
+def test_an_adoption_killed_at_any_step_is_put_right(shop: Shop) -> None:
+    for number in itertools.count():
+        shop.sql(f"UPDATE {{orders}} SET amount = {number + 1} WHERE dt <= '{BOTH[-1]}'")
+
+        if not killed(shop, "adopt", number):
+            break
+        RECOVERIES[number % 3](shop, VERBS["adopt"], number)
+
+        assert shop.version() == number + 1
+        shop.check()
+    print(f"killed at {number} steps")
+    assert number > 6
+
+
+@pytest.mark.parametrize("verb", ["seal", "unseal"])
+def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, verb: str) -> None:
+    for number in itertools.count():
+        with shop.open() as orders:
+            (orders.unseal if verb == "seal" else orders.seal)(BOTH, OTHER, "to begin with")
+        rows = shop.rows()
+
+        more = killed(shop, verb, number)
+        with shop.open(stale=all_but_ours) as orders:
+            if number % 2:
+                settle(shop, orders)
+                assert not orders.ledger.claims(orders.dataset.name)
+            elif verb == "unseal":  # a write leaves alone what is still sealed
+                orders.unseal(BOTH, OTHER, "once more")
+            answer = orders.write(BOTH, shop.fill, OTHER)
+
+            assert answer["skipped"] in ([], [[key, "sealed"] for key in BOTH])
+            assert shop.rows() == rows
+        shop.check()
+        if not more:
+            break
+    print(f"killed at {number} steps")
+    assert number > 4
+
+
+@pytest.mark.parametrize("published", [False, True], ids=["before the publication", "after the publication"])
+def test_settling_killed_at_any_step_goes_on_where_it_was(shop: Shop, published: bool) -> None:
+    for number in itertools.count():
+        shop.put(number + 1)
+        leave_open(shop, number, published=published)
+        version = shop.version()
+        assert version == number + published
+
+        more = killed(shop, "settle", number)
+        RECOVERIES[number % 3](shop, VERBS["write"], number)
+
+        assert shop.version() == number + 1
+        shop.check()
+        if not more:
+            break
+    print(f"killed at {number} steps")
+    assert number > 2
