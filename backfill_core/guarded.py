@@ -187,6 +187,23 @@ class Guarded:
         keys = self._keys(keys)
         return self._written([], writing.adopt(self._place, keys, _of_a_run(caller), check_text("reason", reason)))
 
+    def fingerprints(self, query: str, keys: Iterable[str]) -> dict[str, str]:
+        """Return what a query of the table's database says of each key's source: what changes when its rows would.
+
+        query: its first column is the key, the others are what may change; `:start`, `:end` and `:key` are bound as in
+            a select. A key that has no row has an empty fingerprint.
+
+        Raises:
+            UsageError: the first column holds something that is no key.
+        """
+        keys = self._keys(keys)
+        found: dict[str, list[str]] = {key: [] for key in keys}
+        for first, *others in self.target.ask(query, keys):
+            key = parse_key(str(first), self.dataset.grain)
+            if key in found:
+                found[key].append(", ".join(map(str, others)))
+        return {key: "; ".join(sorted(rows)) for key, rows in found.items()}
+
     def unchanged(self, fingerprints: Mapping[str, str]) -> list[str]:
         """Return the keys whose source, and whose definition, is as it was when they were published."""
         rows = self._rows(fingerprints)

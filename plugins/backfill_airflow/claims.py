@@ -9,7 +9,7 @@ from backfill_core import BackfillError
 from backfill_core.claims import ATTEMPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from backfill_core import Backfill, DateRange
     from backfill_core.attempts import Taken
@@ -35,8 +35,3 @@ def attempt(backfill: Backfill, dates: DateRange, caller: Caller) -> Iterator[Ta
 def _give_back(backfill: Backfill, taken: Taken) -> None:
     if taken.claim is not None:
         backfill.give_back(taken.claim)
-
-
-def who_holds(denied: Mapping[str, str]) -> str:
-    """Say of each date that was denied who holds it."""
-    return ", ".join(f"{dt} claimed_by:{holder}" for dt, holder in denied.items())

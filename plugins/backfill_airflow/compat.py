@@ -35,15 +35,23 @@ except ImportError:
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.connection import get_async_connection
-    from airflow.providers.common.compat.sdk import BaseSensorOperator, conf, task
+    from airflow.providers.common.compat.sdk import (
+        BaseSensorOperator,
+        DecoratedOperator,
+        conf,
+        task,
+        task_decorator_factory,
+    )
     from airflow.sdk import Connection as Connection
     from airflow.sdk import Context as Context
 
 _WHEN_ASKED_FOR = {
     "BaseSensorOperator": "airflow.providers.common.compat.sdk",
+    "DecoratedOperator": "airflow.providers.common.compat.sdk",
     "conf": "airflow.providers.common.compat.sdk",
     "get_async_connection": "airflow.providers.common.compat.connection",
     "task": "airflow.providers.common.compat.sdk",
+    "task_decorator_factory": "airflow.providers.common.compat.sdk",
 }
 """What most tasks do without. Each task is a process of its own, and `task` alone would cost it a tenth of a second."""
 
@@ -62,6 +70,7 @@ __all__ = [
     "BaseTrigger",
     "CronDataIntervalTimetable",
     "CronPartitionTimetable",
+    "DecoratedOperator",
     "Param",
     "TriggerEvent",
     "conf",
@@ -73,6 +82,7 @@ __all__ = [
     "run_states",
     "stamp_partition",
     "task",
+    "task_decorator_factory",
     "timetable_zone",
     "triggerer_is_there",
 ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from backfill_airflow.compat import Connection
+    from backfill_core.ledger import Ledger
 
 DEFAULT_CONN_ID = "backfill_default"
 
@@ -22,10 +23,10 @@ DEFAULT_CONN_ID = "backfill_default"
 class BackfillHook(BaseHook):
     """Opens the state store and the events folder that an Airflow connection names.
 
-    The connection's host is the store (a SQLite path, or a `postgresql://` URL), its schema the events folder, which
-    claims, seals and totals do without; login, password and port, where given, go into the URL. The default connection
-    need not exist: then the runner's variables `BACKFILL_DB`, `BACKFILL_EVENTS` and `BACKFILL_HOME` name both. Any
-    other one must, since a typing error in its name should not lead to another store.
+    The connection's host is the store (a SQLite path, or a `postgresql://` URL); login, password and port, where given,
+    go into the URL. Its schema is the events folder, which only the runner's `daily` needs: datasets do without. The
+    default connection need not exist: then the runner's variables `BACKFILL_DB`, `BACKFILL_EVENTS` and `BACKFILL_HOME`
+    name both. Any other one must, since a typing error in its name should not lead to another store.
 
     :param conn_id: the connection of type `backfill`.
     """
@@ -75,25 +76,44 @@ class BackfillHook(BaseHook):
         with opened(self.settings()) as backfill:
             yield backfill
 
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """Open the ledger of datasets, which is in the store, for as long as the block lasts; make it if there is none.
+
+        Raises:
+            StoreError: it can't be opened.
+        """
+        with opened_ledger(self.settings()) as ledger:
+            yield ledger
+
     def test_connection(self) -> tuple[bool, str]:
         """Say whether the store can be opened and the events read: the button in the connection's form."""
         try:
             settings = self.settings()
-            with opened(settings) as backfill:
-                known = len(backfill.status()["partitions"])
-            if settings.events:
-                EventFolder(settings.events).check()
+            return True, _look_over(settings)
         except BackfillError as error:
             return False, str(error)
-        events = (
-            f"the events are in {settings.events}" if settings.events else "no events folder: claims and seals only"
-        )
-        return True, f"{settings.db} knows {known} dates; {events}"
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
         """Return the connection's form for Airflow 2.11; later lines read it in the provider's description."""
         return {key.replace("-", "_"): value for key, value in CONNECTION_FORM.items()}
+
+
+def _look_over(settings: Settings) -> str:
+    """Say what is in the store, and where the events are.
+
+    Raises:
+        BackfillError: one of them can't be read.
+    """
+    if not settings.events:
+        with opened_ledger(settings) as ledger:
+            datasets = len(ledger.counts())
+        return f"{settings.db} knows {datasets} datasets; no events folder: datasets, claims and seals only"
+    with opened(settings) as backfill:
+        known = len(backfill.status()["partitions"])
+    EventFolder(settings.events).check()
+    return f"{settings.db} knows {known} dates; the events are in {settings.events}"
 
 
 @contextmanager
@@ -104,19 +124,27 @@ def opened(settings: Settings) -> Iterator[Backfill]:
         yield Backfill(store, events)
 
 
+@contextmanager
+def opened_ledger(settings: Settings) -> Iterator[Ledger]:
+    """Open the ledger of datasets in the store that the settings name for as long as the block lasts."""
+    from backfill_core.ledger.opening import open_ledger
+
+    with open_ledger(settings.db) as ledger:
+        yield ledger
+
+
 def settings_of(connection: Connection) -> Settings:
     """Return the places that a connection names, `events` empty if none; the runner's variables say how to count.
 
     Raises:
         UsageError: it names no store.
     """
-    store, events = connection.host, connection.schema or ""
-    if not store:
+    if not connection.host:
         raise UsageError(
             f"the connection {connection.conn_id} names no state store (its host); fill it in under Admin, Connections"
         )
     counting = Settings.from_env(os.environ)
-    return Settings(_named_by(store, connection), events, counting.engine, counting.workers)
+    return Settings(_named_by(connection.host, connection), connection.schema or "", counting.engine, counting.workers)
 
 
 def _named_by(store: str, connection: Connection) -> str:

@@ -30,3 +30,16 @@ def caller_of(context: Context, claim_as: str | None = None) -> Caller:
 def name_of(caller: Caller) -> str:
     """Return in whose name a run comes: the person's, else its own."""
     return caller.person or caller.run
+
+
+def reason_of(context: Context, given: str | None = None) -> str:
+    """Return why a run writes: what the operator was given, else `reason` in the run's conf, else nothing.
+
+    Raises:
+        UsageError: the conf names a reason that isn't text.
+    """
+    dag_run: Any = context["dag_run"]
+    reason = given if given is not None else (dag_run.conf or {}).get("reason") or ""
+    if not isinstance(reason, str):
+        raise UsageError(f"the reason in the run's conf is not text: {reason!r}")
+    return reason.strip()

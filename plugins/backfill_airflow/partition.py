@@ -72,6 +72,12 @@ def parts_of(dates: DateRange, most: int) -> list[DateRange]:
     ]
 
 
+def interval_end_of(context: Context) -> datetime | None:
+    """Return when the interval ends from which the run's partition is taken; None where it is not taken from one."""
+    run: Any = context["dag_run"]
+    return None if getattr(run, "partition_key", None) else run.data_interval_end
+
+
 def day_of_interval(start: datetime, end: datetime, zone: Any) -> date:
     """Return the local calendar day that the end of the half-open interval [start, end) closes.
 

@@ -17,7 +17,7 @@ CONNECTION_FORM: dict[str, Any] = {
     },
     "placeholders": {
         "host": "/srv/backfill/state.db or postgresql://host/database",
-        "schema": "/srv/backfill/events",
+        "schema": "/srv/backfill/events; empty for datasets alone",
         "login": "only where the store's URL has none",
         "password": "only where the store's URL has none",
         # Airflow 3.3.2 compares the port it saved, none, with the 0 that its form sends, and refuses the test.
@@ -40,5 +40,8 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-name": "Backfill store",
                 "ui-field-behaviour": CONNECTION_FORM,
             }
+        ],
+        "task-decorators": [
+            {"name": "replace_partition", "class-name": "backfill_airflow.decorators.replace_partition"}
         ],
     }

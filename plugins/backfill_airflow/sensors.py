@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from backfill_airflow.claims import who_holds
 from backfill_airflow.compat import BaseSensorOperator, conf
-from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook
+from backfill_airflow.hook import DEFAULT_CONN_ID
 from backfill_airflow.owner import caller_of
-from backfill_airflow.partition import dates_of
+from backfill_airflow.partitions import opened_partitions, who_holds
 from backfill_airflow.triggers import PartitionFreeTrigger
 from backfill_airflow.verdict import airflow_verdict, one_line
 from backfill_core.claims import RESERVATION
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from backfill_airflow.compat import Context
+    from backfill_core.dataset import Dataset
 
 
 class PartitionFreeSensor(BaseSensorOperator):
@@ -28,6 +28,7 @@ class PartitionFreeSensor(BaseSensorOperator):
     :param start: (templated) the first day, YYYY-MM-DD. By default the one partition that the run means.
     :param end: (templated) the last day, inclusive. By default `start`.
     :param claim_as: (templated) whose own claims do not count; by default those of the run.
+    :param dataset: whose partitions; without one those of the runner's `daily`.
     :param deferrable: by default what `[operators] default_deferrable` says.
     :param conn_id: the connection of type `backfill`.
     """
@@ -40,6 +41,7 @@ class PartitionFreeSensor(BaseSensorOperator):
         start: str | None = None,
         end: str | None = None,
         claim_as: str | None = None,
+        dataset: Dataset | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         conn_id: str = DEFAULT_CONN_ID,
         mode: str = "reschedule",
@@ -49,6 +51,7 @@ class PartitionFreeSensor(BaseSensorOperator):
         self.start = start
         self.end = end
         self.claim_as = claim_as
+        self.dataset = dataset
         self.deferrable = deferrable
         self.conn_id = conn_id
 
@@ -56,13 +59,14 @@ class PartitionFreeSensor(BaseSensorOperator):
         """Look once, and hand over to the trigger; or poke as any sensor."""
         if not self.deferrable:
             return super().execute(context)
-        if not self.poke(context):
-            dates = dates_of(context, self.start, self.end)
+        keys, denied = self._look(context)
+        if denied:
             self.defer(
                 trigger=PartitionFreeTrigger(
                     conn_id=self.conn_id,
-                    first=dates.first.isoformat(),
-                    last=dates.last.isoformat(),
+                    dataset=self.dataset.name if self.dataset else None,
+                    first=keys[0],
+                    last=keys[-1],
                     caller=caller_of(context, self.claim_as),
                     kind=RESERVATION,
                     poll_interval=self.poke_interval,
@@ -78,9 +82,13 @@ class PartitionFreeSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> bool:
         """Return whether the range is free."""
-        with airflow_verdict(), BackfillHook(self.conn_id).backfill() as backfill:
-            dates = dates_of(context, self.start, self.end)
-            denied = backfill.denied(dates, caller_of(context, self.claim_as), RESERVATION)
+        return not self._look(context)[1]
+
+    def _look(self, context: Context) -> tuple[list[str], dict[str, str]]:
+        """Return the partitions that are meant, and who holds some of them."""
+        with airflow_verdict(), opened_partitions(self.conn_id, context, self.dataset) as partitions:
+            keys = partitions.keys_of(context, self.start, self.end)
+            denied = partitions.denied(keys, caller_of(context, self.claim_as), RESERVATION)
         if denied:
             self.log.info("%s", one_line(who_holds(denied)))
-        return not denied
+        return keys, denied

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from backfill_airflow.compat import BaseTrigger, TriggerEvent
-from backfill_airflow.hook import BackfillHook, opened
+from backfill_airflow.hook import BackfillHook, opened, opened_ledger
 from backfill_core import BackfillError, DateRange
 from backfill_core.claims import Caller
 
@@ -27,6 +27,7 @@ class PartitionFreeTrigger(BaseTrigger):
     :param kind: for what: a `reservation` or an `attempt`.
     :param poll_interval: how often it looks, in seconds.
     :param deadline: when it fires in any case, in seconds since 1970; None: it has none.
+    :param dataset: the name of the dataset; None for the runner's `daily`.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class PartitionFreeTrigger(BaseTrigger):
         kind: str,
         poll_interval: float,
         deadline: float | None = None,
+        dataset: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
@@ -48,10 +50,11 @@ class PartitionFreeTrigger(BaseTrigger):
         self.kind = kind
         self.poll_interval = poll_interval
         self.deadline = deadline
+        self.dataset = dataset
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and its arguments, for another process."""
-        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval", "deadline")
+        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval", "deadline", "dataset")
         return "backfill_airflow.triggers.PartitionFreeTrigger", {name: getattr(self, name) for name in arguments}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -67,8 +70,16 @@ class PartitionFreeTrigger(BaseTrigger):
 
     def _is_free(self, settings: Settings) -> bool:
         try:
-            with opened(settings) as backfill:
-                return not backfill.denied(DateRange.parse(self.first, self.last), Caller(*self.caller), self.kind)
+            return not self._denied(settings, Caller(*self.caller))
         except BackfillError as error:
             self.log.warning("The claims can't be read now; looking again: %s", error)
             return False
+
+    def _denied(self, settings: Settings, caller: Caller) -> dict[str, str]:
+        if self.dataset is not None:
+            from backfill_airflow.datasets import denied
+
+            with opened_ledger(settings) as ledger:
+                return denied(ledger, self.dataset, self.first, self.last, caller, self.kind)
+        with opened(settings) as backfill:
+            return backfill.denied(DateRange.parse(self.first, self.last), caller, self.kind)

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from backfill_airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from backfill_core import BackfillError, PartitionError, SourceError, StoreError
-from backfill_core.errors import ClaimLostError
+from backfill_core.errors import ClaimLostError, HeldError, OvertakenError, SealedError, TargetError
+
+WORTH_ANOTHER_TRY = (
+    ClaimLostError, HeldError, OvertakenError, SealedError, SourceError, StoreError, TargetError,
+)  # fmt: skip
+"""What may be otherwise at the next try; one that meets a seal does as `on_sealed` says."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,15 +22,15 @@ if TYPE_CHECKING:
 def airflow_verdict() -> Iterator[None]:
     """Turn the core's errors into Airflow's.
 
-    A store or folder that can't be reached may be there again at the next try, and a claim that was lost may be had
-    again, so Airflow retries. All else (a bad line, a bad date, no store, no seal) stays wrong until a person changes
-    something, so it fails at once.
+    A store, folder or table that can't be reached may be there again at the next try, and a claim that was lost may be
+    had again, so Airflow retries. All else (a bad line, a bad date, no store, rows of another day) stays wrong until a
+    person changes something, so it fails at once.
     """
     try:
         yield
     except PartitionError as error:
         raise AirflowFailException(one_line(str(error))) from None
-    except (ClaimLostError, StoreError, SourceError) as error:
+    except WORTH_ANOTHER_TRY as error:
         raise AirflowException(one_line(str(error))) from None
     except BackfillError as error:
         raise AirflowFailException(one_line(str(error))) from None

@@ -25,6 +25,16 @@ sys.path.append(str(HERE.parents[1] / "plugins"))  # the stand's tasks, which ar
 
 from airflow_stand import ROOT, Stand  # noqa: E402
 
+# `find_spec` imports the package above what it looks for, and Airflow takes its home when it is imported.
+HOME = tempfile.mkdtemp(prefix="airflow-home-")
+os.environ.update(
+    AIRFLOW_HOME=HOME,
+    AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
+    AIRFLOW__METRICS__TIMER_UNIT_CONSISTENCY="True",  # 2.11 warns of anything else
+)
+
 # `make test` runs these tests in the virtual environment of each line, and each end to end test on its line.
 if find_spec("airflow") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -34,15 +44,7 @@ else:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    home = tempfile.mkdtemp(prefix="airflow-home-")
-    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
-    os.environ.update(
-        AIRFLOW_HOME=home,
-        AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
-        AIRFLOW__CORE__LOAD_EXAMPLES="False",
-        AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
-        AIRFLOW__METRICS__TIMER_UNIT_CONSISTENCY="True",  # 2.11 warns of anything else
-    )
+    config.add_cleanup(lambda: shutil.rmtree(HOME, ignore_errors=True))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -34,12 +34,44 @@ PAGE = ROOT / "docs" / "airflow.md"
 ENDED = ("success", "failed", "skipped", "upstream_failed")
 
 
-class World:
-    """A running Airflow, its store, and the verbs of these tests."""
+class Shop:
+    """A schema of a PostgreSQL server with orders, and the guarded table that the example DAGs make of them."""
 
-    def __init__(self, airflow: Airflow, stand: Stand) -> None:
+    def __init__(self, server: Any, gate: Path) -> None:
+        self._server = server
+        self.schema = server.new_store().rpartition("=")[2]
+        self.gate = gate
+        self.gate.mkdir()
+        server.sql(f"create schema {self.schema}")
+        self.sql("create table orders (dt date, customer text, amount integer)")
+        self.sql("create table orders_daily (dt date, customer text, orders integer, amount integer)")
+
+    def sql(self, statement: str) -> list[Any]:
+        found: list[Any] = self._server.sql(statement, f"{self._server.url}?options=-csearch_path%3D{self.schema}")
+        return found
+
+    def order(self, dt: str, amount: int) -> None:
+        self.sql(f"insert into orders values ('{dt}', 'anna', {amount})")
+
+    def published(self) -> dict[str, tuple[int, int]]:
+        rows = self.sql("select dt, sum(orders), sum(amount) from orders_daily group by dt")
+        return {str(dt): (int(orders), int(amount)) for dt, orders, amount in rows}
+
+    def connection(self) -> str:
+        """Return the Airflow connection that names this shop."""
+        parts = urlsplit(self._server.url)
+        place = {"host": parts.hostname, "port": parts.port, "login": parts.username, "schema": parts.path[1:]}
+        extra = json.dumps({"options": f"-csearch_path={self.schema}"})
+        return json.dumps({"conn_type": "postgres", **place, "extra": extra})
+
+
+class World:
+    """A running Airflow, its store, a shop, and the verbs of these tests."""
+
+    def __init__(self, airflow: Airflow, stand: Stand, shop: Shop) -> None:
         self.airflow = airflow
         self.stand = stand
+        self.shop = shop
 
     # What a person does
 
@@ -112,10 +144,12 @@ class World:
         [run] = self.airflow.wait(f"a run of {dag_id} for {partition_key or 'an event'}", found)
         return Run(self, dag_id, run["dag_run_id"])
 
-    def backfill(self, first: str, last: str, conf: Any = None, reprocess: str = "none") -> list[Run]:
-        """Start Airflow's own backfill of daily_partitions, as `airflow backfill create` does; return its runs."""
+    def backfill(
+        self, first: str, last: str, conf: Any = None, reprocess: str = "none", dag_id: str = "daily_partitions"
+    ) -> list[Run]:
+        """Start Airflow's own backfill of a DAG, as `airflow backfill create` does; return its runs."""
         body = {
-            "dag_id": "daily_partitions",
+            "dag_id": dag_id,
             "from_date": f"{first}T00:00:00Z",
             "to_date": f"{last}T00:00:00Z",
             "dag_run_conf": conf or {},
@@ -123,7 +157,7 @@ class World:
             "max_active_runs": 4,
         }
         # The earlier backfills' runs have ended, but Airflow notices that only twice a minute.
-        for earlier in self.insist("GET", "/backfills?dag_id=daily_partitions")["backfills"]:
+        for earlier in self.insist("GET", f"/backfills?dag_id={dag_id}")["backfills"]:
             if earlier["completed_at"] is None:
                 self.insist("PUT", f"/backfills/{earlier['id']}/cancel")
         self.insist("POST", "/backfills", body)
@@ -131,7 +165,7 @@ class World:
         while day <= date.fromisoformat(last):
             days.append(day.isoformat())
             day += timedelta(days=1)
-        return [self.run_of("daily_partitions", dt) for dt in days]
+        return [self.run_of(dag_id, dt) for dt in days]
 
     def insist(self, method: str, path: str, body: object = None) -> Any:
         """Return the answer; call again where Airflow's own SQLite is busy."""
@@ -257,25 +291,32 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, postgres: Any) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("airflow3")
     (folder / "lab").mkdir()
     stand = Stand(folder / "lab")
     dags = folder / "dags"
     shutil.copytree(ROOT / "dags", dags)
     shutil.copytree(Path(__file__).parent / "dags", dags, dirs_exist_ok=True)
+    shutil.copytree(Path(__file__).parent / "dags_shop", dags, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "dags" / "examples" / "sql", dags / "sql")
+    shutil.copy(ROOT / "dags" / "examples" / "shop.py", dags)
+    shop = Shop(postgres, folder / "gate")
+    shop.order(YESTERDAY, 5)
     stand.write(YESTERDAY, {"a": 5})
     with stand.backfill() as backfill:
         backfill.claim(range_of(BEFORE, YESTERDAY), "anna")
     environ = {
         "AIRFLOW_CONN_BACKFILL_DEFAULT": stand.connection(),
+        "AIRFLOW_CONN_SHOP": shop.connection(),
+        "SHOP_GATE": str(shop.gate),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "BACKFILL_ENGINE": "python",  # slow enough to be caught in the middle
         "BACKFILL_WORKERS": "1",
         "AIRFLOW__CORE__MAX_MAP_LENGTH": "4",  # a long range, in short
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ) as airflow:
-        world = World(airflow, stand)
+        world = World(airflow, stand, shop)
         for dag_id in (
             "daily_partitions",
             "daily_partitions_partitioned",
@@ -284,6 +325,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "nested",
             "waiting",
             "hears_its_dates",
+            "shop",
+            "shop.seal",
+            "held",
         ):
             airflow.wait(f"the DAG {dag_id} is known", partial(is_known, airflow, dag_id))
         yield world
@@ -759,3 +803,64 @@ def make_fourteen_days(events: Path) -> None:
     subprocess.run(
         [sys.executable, str(ROOT / "gen_events.py")], env={**os.environ, "BACKFILL_EVENTS": str(events)}, check=True
     )
+
+
+# Datasets: the same over a table of anybody's
+
+
+def test_a_backfill_of_a_dataset_beside_its_schedule_loses_nothing(world: World) -> None:
+    days = ["2026-03-01", "2026-03-02", "2026-03-03"]
+    for dt in days:
+        world.shop.order(dt, 1)
+
+    runs = world.backfill(days[0], days[-1], dag_id="shop")
+    scheduled = world.run_of("shop", YESTERDAY)
+
+    assert [run.ends() for run in (*runs, scheduled)] == ["success"] * 4
+    published = world.shop.published()
+    assert {dt: published[dt] for dt in (*days, YESTERDAY)} == {**dict.fromkeys(days, (1, 1)), YESTERDAY: (1, 5)}
+    [event] = runs[0].asset_events()
+    assert event["extra"]["keys"] == [days[0]]
+    assert event["extra"]["measures"][days[0]]["amount"] == "1"
+
+
+def test_two_runs_of_one_day_of_a_dataset_meet_and_the_second_says_who_holds_it(world: World) -> None:
+    dt = "2026-03-11"
+    world.shop.order(dt, 3)
+    by_hand = world.trigger("held", conf={"date": dt})
+    world.airflow.wait("the function of held runs", lambda: (world.shop.gate / f"{dt} began").exists())
+
+    [backfill] = world.backfill(dt, dt, dag_id="shop")
+    backfill.task_reaches("replace", "deferred")
+
+    holder = f"held/{by_hand.run_id}, load"
+    assert backfill.receipt("replace")["skipped"] == [[dt, f"claimed_by:{holder}"]]
+    assert f"{dt} claimed_by:{holder}; waiting until it is free" in backfill.log("replace")
+    assert dt not in world.shop.published()
+
+    (world.shop.gate / f"{dt} open").touch()
+    assert (by_hand.ends(), backfill.ends()) == ("success", "success")
+    assert by_hand.receipt("load")["published"][0]["key"] == dt
+    assert backfill.receipt("replace")["quiet"] == [dt]
+    assert world.shop.published()[dt] == (1, 3)
+    assert [len(run.asset_events()) for run in (by_hand, backfill)] == [0, 0]
+
+
+def test_a_sealed_day_of_a_dataset_is_left_alone_by_query_and_function(world: World) -> None:
+    dt = "2026-03-12"
+    world.shop.order(dt, 3)
+    [first] = world.backfill(dt, dt, dag_id="shop")
+    assert first.ends() == "success"
+    sealed = world.trigger("shop.seal", conf={"start": dt, "end": dt, "reason": "sent"})
+    assert sealed.ends() == "success"
+    world.shop.order(dt, 4)
+
+    tries = first.task("replace")["try_number"]
+    [again] = world.backfill(dt, dt, reprocess="completed", dag_id="shop")
+    by_hand = world.trigger("held", conf={"date": dt})
+
+    again.task_reaches("replace", "skipped", tries=tries + 1)
+    by_hand.task_reaches("load", "skipped")
+    assert again.receipt("replace")["skipped"] == by_hand.receipt("load")["skipped"] == [[dt, "sealed"]]
+    assert not (world.shop.gate / f"{dt} began").exists()
+    assert world.shop.published()[dt] == (1, 3)

@@ -62,6 +62,17 @@ def test_a_connection_without_a_store_is_refused(monkeypatch: pytest.MonkeyPatch
         BackfillHook("mine").settings()
 
 
+def test_a_connection_needs_no_events_folder_but_for_daily(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, "mine", host=stand.db)
+
+    assert BackfillHook("mine").test_connection() == (
+        True,
+        f"{stand.db} knows 0 datasets; no events folder: datasets, claims and seals only",
+    )
+    with BackfillHook("mine").backfill() as backfill, pytest.raises(UsageError, match="no folder of events was given"):
+        backfill.late()
+
+
 @pytest.mark.usefixtures("airflow_database")
 def test_without_the_default_connection_the_runners_variables_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKFILL_HOME", "/srv/backfill")
@@ -84,7 +95,10 @@ def test_the_test_button_opens_both(stand: Stand) -> None:
     with stand.backfill() as backfill:
         backfill.run(DateRange.parse("2024-05-01", "2024-05-01"), "anna")
 
-    assert BackfillHook().test_connection() == (True, f"{stand.db} knows 1 dates; the events are in {stand.events}")
+    assert BackfillHook().test_connection() == (
+        True,
+        f"{stand.db} knows 1 dates; the events are in {stand.events}",
+    )
 
     (stand.events / "dt=2024-05-01.jsonl").unlink()
     stand.events.rmdir()
