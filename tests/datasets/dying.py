@@ -27,7 +27,7 @@ def write(shop: Shop, orders: Guarded, caller: Caller) -> WriteAnswer:
 
 def staged(shop: Shop, orders: Guarded, caller: Caller) -> None:
     with orders.replacing(BOTH, caller) as partition:
-        shop.sql(f"INSERT INTO {partition.staging} SELECT * FROM {{source}} WHERE dt <= '{BOTH[-1]}'")
+        shop.sql(f"INSERT INTO {partition.staging} {shop.source} WHERE dt <= '{BOTH[-1]}'")
 
 
 def adopt(shop: Shop, orders: Guarded, caller: Caller) -> WriteAnswer:

@@ -5,6 +5,7 @@ A round gives two days a new result. Their neighbours are a day that was publish
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,16 +47,30 @@ def one_try(number: int, of: int = 1) -> Caller:
     return Caller(f"run-{number}", "load", try_number=of)
 
 
+def _kept_in(ids: list[str]) -> Callable[[], str]:
+    def make() -> str:
+        ids.append(secrets.token_hex(16))
+        return ids[-1]
+
+    return make
+
+
 class Shop(NamedTuple):
     """Where a ledger and a warehouse are: a process may be given it.
 
     schema: of the tables in PostgreSQL, empty in SQLite; name: of the dataset and its table.
+    version: of what is written from here: the amount of each order.
     """
 
     db: str
     where: str
     schema: str = ""
     name: str = "orders"
+    version: int = 0
+
+    def of(self, version: int) -> Shop:
+        """Return the same shop, as a writer of another version sees it."""
+        return self._replace(version=version)
 
     def at(self, table: str) -> str:
         return f"{self.schema}.{table}" if self.schema else table
@@ -73,16 +88,19 @@ class Shop(NamedTuple):
         *,
         stale: Callable[[Claim], bool] = nobody,
         around: Callable[[Ledger, Target], tuple[Any, Any]] | None = None,
-        wait: float = 0,
+        ids: list[str] | None = None,
         **said: Any,
     ) -> Iterator[Guarded]:
-        """The dataset with its ledger and target. around: what each call of these goes through."""
+        """The dataset with its ledger and target.
+
+        around: what each call of these goes through. ids: where those that were made are kept.
+        """
         dataset = self.dataset(**said)
         target = dataset.target()
         try:
             with open_ledger(self.db) as ledger:
                 opened = around(ledger, target) if around else (ledger, target)
-                yield Guarded(dataset, *opened, stale=stale, wait=wait)
+                yield Guarded(dataset, *opened, stale=stale, wait=0, new_id=_kept_in(ids if ids is not None else []))
         finally:
             target.close()
 
@@ -100,30 +118,30 @@ class Shop(NamedTuple):
 
     @property
     def select(self) -> str:
-        return f"SELECT dt, id, amount FROM {self.at(f'source_{self.name}')} WHERE dt >= :start AND dt < :end"
+        return f"{self.source} WHERE dt >= :start AND dt < :end"
+
+    @property
+    def source(self) -> str:
+        return f"SELECT dt, id, {self.version} AS amount FROM {self.at(f'source_{self.name}')}"
 
     def fill(self, partition: Partition) -> None:
         partition.fill(self.select)
 
     def begin(self) -> None:
         """Make the tables, and publish the first version of every day; seal the last."""
-        for table in ("{orders}", "{source}"):
-            self.sql(f"CREATE TABLE {table} (dt date NOT NULL, id integer, amount integer)")
+        self.sql("CREATE TABLE {orders} (dt date NOT NULL, id integer, amount integer)")
+        self.sql("CREATE TABLE {source} (dt date NOT NULL, id integer)")
         for number, key in enumerate(KEYS):
-            self.sql(f"INSERT INTO {{source}} VALUES ('{key}', {10 * number}, 0)")
+            self.sql(f"INSERT INTO {{source}} VALUES ('{key}', {10 * number})")
         with self.open() as orders:
             orders.write(KEYS, self.fill, BEGINNER)
             orders.seal([SENT], BEGINNER, "sent")
-
-    def put(self, version: int) -> None:
-        """Give the two days another source: as many orders as always, of other amounts."""
-        self.sql(f"UPDATE {{source}} SET amount = {version} WHERE dt <= '{NEXT}'")
 
     def rows(self) -> Rows:
         """Return what readers see."""
         return [(str(day), number, amount) for day, number, amount in self.sql("SELECT * FROM {orders} ORDER BY 1, 2")]
 
-    def version(self) -> int:
+    def seen(self) -> int:
         """Return which version readers see: both days have the same, and nothing else ever moves."""
         rows = self.rows()
         version = rows[0][2]

@@ -27,18 +27,18 @@ def killed(shop: Shop, verb: str, number: int) -> bool:
 def test_a_write_killed_at_any_step_is_put_right(shop: Shop, verb: str) -> None:
     had_landed = False
     for number in itertools.count():
-        shop.put(number + 1)
+        shop = shop.of(number + 1)
 
         if not killed(shop, verb, number):
             break
-        version = shop.version()
+        version = shop.seen()
         recover = RECOVERIES[number % 3]
         recover(shop, VERBS[verb], number)
 
         landed = version == number + 1
         assert landed or (version == number and not had_landed)  # the further it came, the more is done
         had_landed = landed
-        assert shop.version() == number + 1
+        assert shop.seen() == number + 1
         shop.check()
     print(f"killed at {number} steps")
     assert had_landed
@@ -53,7 +53,7 @@ def test_an_adoption_killed_at_any_step_is_put_right(shop: Shop) -> None:
             break
         RECOVERIES[number % 3](shop, VERBS["adopt"], number)
 
-        assert shop.version() == number + 1
+        assert shop.seen() == number + 1
         shop.check()
     print(f"killed at {number} steps")
     assert number > 6
@@ -87,15 +87,15 @@ def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, 
 @pytest.mark.parametrize("published", [False, True], ids=["before the publication", "after the publication"])
 def test_settling_killed_at_any_step_goes_on_where_it_was(shop: Shop, published: bool) -> None:
     for number in itertools.count():
-        shop.put(number + 1)
+        shop = shop.of(number + 1)
         leave_open(shop, number, published=published)
-        version = shop.version()
+        version = shop.seen()
         assert version == number + published
 
         more = killed(shop, "settle", number)
         RECOVERIES[number % 3](shop, VERBS["write"], number)
 
-        assert shop.version() == number + 1
+        assert shop.seen() == number + 1
         shop.check()
         if not more:
             break

@@ -61,25 +61,41 @@ def die_at(statement: int, after: bool) -> None:
     """Make the drivers of this process count their statements, and kill it at one."""
     passed = 0
 
-    def counting(execute: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any, **options: Any) -> Any:
-            nonlocal passed
-            passed += 1
-            if passed == statement and not after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            answer = execute(*arguments, **options)
-            if passed == statement and after:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def counted(send: Callable[[], Any]) -> Any:
+        nonlocal passed
+        passed += 1
+        if passed == statement and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = send()
+        if passed == statement and after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    through(counted)
+
+
+def through(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], None]:
+    """Let every statement of this process's drivers go through a function, which sends it; return what ends that.
+
+    In SQLite, those of connections that are opened from now on.
+    """
+    connect, execute = sqlite3.connect, psycopg.Cursor.execute
+
+    class Watched(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            answer: sqlite3.Cursor = around(lambda: sqlite3.Connection.execute(self, *arguments))
             return answer
 
-        return counted
+    def watched(*arguments: Any, **options: Any) -> Any:
+        return around(lambda: execute(*arguments, **options))
 
-    class Counted(sqlite3.Connection):
-        execute = counting(sqlite3.Connection.execute)
+    def end() -> None:
+        sqlite3.connect = connect
+        psycopg.Cursor.execute = execute  # type: ignore[method-assign]
 
-    connect = sqlite3.connect
-    sqlite3.connect = lambda *arguments, **options: connect(*arguments, factory=Counted, **options)  # type: ignore[assignment]
-    psycopg.Cursor.execute = counting(psycopg.Cursor.execute)  # type: ignore[method-assign]
+    sqlite3.connect = lambda *arguments, **options: connect(*arguments, factory=Watched, **options)  # type: ignore[assignment]
+    psycopg.Cursor.execute = watched  # type: ignore[assignment, method-assign]
+    return end
 
 
 class Freezing(EventFolder):

@@ -1,0 +1,147 @@
+"""A write that stands still at any statement, inside a transaction too, while others go on; then it wakes up.
+
+Whoever finished meanwhile has the last word: what readers saw then, they see after the sleeper has gone on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg.sql import SQL
+
+from backfill_core.errors import BackfillError, FenceTimeoutError, HeldError, OutcomeUnknownError, StoreError
+from backfill_core.ledger import postgres as postgres_ledger
+from backfill_core.store import sqlite as sqlite_store
+from tests.datasets.dying import seal, settle, staged, unseal, write
+from tests.datasets.shop import OTHER, Shop, all_but_ours, one_try
+from tests.faults.killing import through
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.datasets.dying import Verb
+
+    Rival = Callable[[Shop, int], None]
+
+LONG = os.environ.get("BACKFILL_FAULTS") == "long"
+KEPT_OUT = (FenceTimeoutError, HeldError, StoreError)
+"""What others hear of a sleeper inside of a transaction."""
+
+
+def a_later_try(shop: Shop, number: int) -> None:
+    with shop.open() as orders:
+        write(shop, orders, one_try(number, of=2))
+
+
+def another_run(shop: Shop, _number: int) -> None:
+    with shop.open(stale=all_but_ours) as orders:
+        assert not write(shop, orders, OTHER)["skipped"]
+
+
+def a_sealer(shop: Shop, _number: int) -> None:
+    with shop.open() as orders:
+        settle(shop, orders)
+        seal(shop, orders, OTHER)
+
+
+def a_sealer_who_thought_better_of_it(shop: Shop, number: int) -> None:
+    a_sealer(shop, number)
+    with shop.open() as orders:
+        unseal(shop, orders, OTHER)
+
+
+def a_settler(shop: Shop, _number: int) -> None:
+    with shop.open() as orders:
+        settle(shop, orders)
+
+
+RIVALS: list[Rival] = [a_later_try, another_run, a_sealer, a_sealer_who_thought_better_of_it, a_settler]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let others give up soon: the sleeper is in the same process, so they would wait in vain."""
+    monkeypatch.setattr(sqlite_store, "BUSY_SECONDS", 0.02)
+    soon = postgres_ledger._CHANGE.as_string(None).replace(f"'{postgres_ledger.LOCK_SECONDS}s'", "'20ms'")
+    monkeypatch.setattr(postgres_ledger, "_CHANGE", SQL(soon))
+
+
+class Sleeper:
+    """What every statement goes through: before the numbered one, from 0, a rival comes."""
+
+    def __init__(self, number: int, rival: Callable[[], None]) -> None:
+        self.statements = 0
+        self.seen: Any = None
+        self.was_met, self.kept_out = False, False
+        self._number, self._rival = number, rival
+
+    def __call__(self, send: Callable[[], Any]) -> Any:
+        if not self.was_met and self.statements == self._number:
+            self.was_met = True
+            try:
+                self._rival()
+            except KEPT_OUT:
+                self.kept_out = True
+        self.statements += not self.was_met
+        return send()
+
+
+def has_taken_its_keys(shop: Shop, ids: list[str]) -> bool:
+    """Return whether an attempt has entered: one that comes later may write after whom it slept through."""
+    with shop.open() as orders:
+        ledger, name = orders.ledger, orders.dataset.name
+        return any(ledger.find(name, one) or one in {claim.id for claim in ledger.claims(name)} for one in ids[:1])
+
+
+def meet(shop: Shop, verb: Verb, number: int, rival: Rival) -> bool:
+    """Let a rival meet a write at a numbered statement; return whether there was such a statement.
+
+    rows: what readers saw when the rival was through, where the write had taken its keys before.
+    """
+    rows: list[Any] = []
+    ids: list[str] = []
+
+    def come() -> None:
+        has_entered = has_taken_its_keys(shop, ids)
+        rival(shop.of(2 * number + 2), number)
+        if has_entered:
+            rows.extend(shop.rows())
+
+    sleeper, answer, error = Sleeper(number, come), None, None
+    end = through(sleeper)
+    try:
+        with shop.open(ids=ids) as orders:
+            answer = verb(shop.of(2 * number + 1), orders, one_try(number))
+    except BackfillError as caught:
+        error = caught
+    finally:
+        end()
+
+    shop.seen()
+    assert not rows or shop.rows() == rows, "the sleeper had the last word"
+    if sleeper.kept_out:
+        rival(shop.of(2 * number + 2), number)
+    with shop.open() as orders:
+        settle(shop, orders)
+        published = {line["token"] for line in orders.history()}
+        unseal(shop, orders, OTHER)
+    if isinstance(answer, dict) and answer["published"]:
+        assert ids[0] in published, "it was told that it published"
+    if error and not isinstance(error, (OutcomeUnknownError, StoreError)):
+        assert ids[0] not in published, f"it was told {error!r}"
+    shop.check()
+    return sleeper.was_met
+
+
+@pytest.mark.parametrize("verb", [write, staged])
+def test_a_sleeper_has_never_the_last_word(shop: Shop, verb: Verb) -> None:
+    """Each statement is met by one rival, in the long run by all of them."""
+    for number in itertools.count():
+        met = [meet(shop, verb, number, rival) for at, rival in enumerate(RIVALS) if LONG or at == number % len(RIVALS)]
+        if not any(met):
+            break
+    print(f"met at {number} statements")
+    assert number > 50
