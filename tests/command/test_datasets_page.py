@@ -38,7 +38,7 @@ def test_the_commands_do_what_the_page_says(shop: Shop) -> None:
     for line in block_with("$ backfill init").splitlines():
         words = shlex.split(line.removeprefix("$ "))
         if words[0] == "export":
-            environ.update(word.split("=", 1) for word in words[1:])
+            environ.update(dict([word.split("=", 1) for word in words[1:]]))
             continue
         called = subprocess.run(
             [sys.executable, "-m", "backfill_core", *words[1:]],
