@@ -116,7 +116,10 @@ def _with_outcome(
     was = spell(before.manifest.t_end)
     if sent is None or came is False:
         told = f"The history still ends at {was}" if before.text else "Nothing of it is published"
-        told += ": ask again." if writer.broker.transactions else "; `check` says what was left behind."
+        if not writer.broker.transactions:
+            told += "; `check` says what was left behind."
+        else:
+            told += ": `next-day` goes on from there." if before.text else ": ask again."
     elif came:
         told = (
             f"The history until {spell(sent.t_end)} is published: don't ask for it again. `next-day` with "

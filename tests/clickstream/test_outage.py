@@ -67,7 +67,7 @@ def test_a_broker_that_does_not_come_back_is_given_up_and_the_day_can_be_asked_f
     kafka.start()
 
     assert not isinstance(failure.value, RefusedError)
-    assert str(failure.value).endswith("The history still ends at 2024-02-29T12:00:00Z: ask again.")
+    assert str(failure.value).endswith("The history still ends at 2024-02-29T12:00:00Z: `next-day` goes on from there.")
     assert held(broker) == days(1)
     assert verbs.next_day(Stand(broker))["t_end"] == "2024-03-01T12:00:00Z"
     assert held(broker) == days(2)

@@ -109,8 +109,8 @@ def test_a_ctrl_c_behind_the_commit_point_says_that_the_day_is_published(broker:
 @pytest.mark.parametrize(
     ("moment", "transactions", "told"),
     [
-        ("begun", True, f"before the commit point. The history still ends at {spelled(1)}: ask again."),
-        ("manifest", True, f"before the commit point. The history still ends at {spelled(1)}: ask again."),
+        ("begun", True, f"before the commit point. The history still ends at {spelled(1)}: `next-day` goes on"),
+        ("manifest", True, f"before the commit point. The history still ends at {spelled(1)}: `next-day` goes on"),
         (
             "state",
             False,
