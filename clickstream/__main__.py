@@ -84,6 +84,7 @@ def _parser() -> Parser:
     backfill.add_argument("--days", type=int, default=7, help="model days of exactly 24 hours [%(default)s]")
     backfill.add_argument("--visits-a-day", type=int, default=10_000, help="[%(default)s]")
     backfill.add_argument("--seed", type=int, default=1, help="the same seed gives the same bytes [%(default)s]")
+    backfill.add_argument("--dirt", type=int, default=0, help="so many of 1,000 events go wrong [%(default)s]")
     next_day = verb("next-day", "publish exactly one model day more")
     next_day.add_argument(
         "--expected-t-end",
@@ -136,7 +137,12 @@ def _run(options: argparse.Namespace) -> Mapping[str, Any]:
     match options.verb:
         case "backfill":
             return verbs.backfill(
-                stand, t0=options.t0, days=options.days, visits_a_day=options.visits_a_day, seed=options.seed
+                stand,
+                t0=options.t0,
+                days=options.days,
+                visits_a_day=options.visits_a_day,
+                seed=options.seed,
+                dirt=options.dirt,
             )
         case "next-day":
             return verbs.next_day(stand, expected_t_end=options.expected_t_end, started=STARTED)

@@ -52,12 +52,12 @@ class DayFacts(NamedTuple):
 
 
 class MartDay(TypedDict):
-    """What a mart says of a day: its rows, the page views that they add up to, and a checksum of all of it."""
+    """What a mart says of a day: its rows, the events that they add up to, and a checksum of all of it."""
 
     mart: str
     event_date: str
     rows: int
-    page_views: int
+    events: int
     checksum: str
 
 
@@ -230,18 +230,18 @@ class Etl:
         return row["events"], row["visits"]
 
     def validate(self, *, left_alone: Iterable[str] = (), sent: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Compare the marts with DDS, day by day, except for those that were left alone: days and page views compared.
+        """Compare the marts with DDS, day by day, except for those that were left alone: days and events compared.
 
-        sent: the page views of days that stay as they were sent, whatever DDS says of them by now.
+        sent: the events of days that stay as they were sent, whatever DDS says of them by now.
 
         Raises: LoadError with every difference.
         """
         sent = sent or {}
         expected = {str(row["event_date"]): row["events"] for row in self.warehouse.rows("dds", "days")} | {**sent}
-        found = {(line["mart"], line["event_date"]): line["page_views"] for line in self.counts()}
+        found = {(line["mart"], line["event_date"]): line["events"] for line in self.counts()}
         days = sorted({*expected, *(day for _, day in found)} - set(left_alone))
         wrong = [
-            f"{mart} says {found.get((mart, day), 0)} page views on {day}, "
+            f"{mart} says {found.get((mart, day), 0)} events on {day}, "
             + (f"{sent[day]} were sent" if day in sent else f"DDS {expected.get(day, 0)}")
             for day in days
             for mart in MARTS
@@ -249,7 +249,7 @@ class Etl:
         ]
         if wrong:
             raise LoadError(f"{'; '.join(wrong)}. Run the load with full_refresh.")
-        return {"days": len(days), "page_views": sum(expected.get(day, 0) for day in days)}
+        return {"days": len(days), "events": sum(expected.get(day, 0) for day in days)}
 
     def counts(self) -> list[MartDay]:
         """Return what every mart says of every day."""

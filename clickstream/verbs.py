@@ -92,9 +92,9 @@ class Answer(TypedDict):
     put_right: list[str]
 
 
-def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int) -> Answer:
+def backfill(stand: Stand, *, t0: str, days: int, visits_a_day: int, seed: int, dirt: int = 0) -> Answer:
     """Publish a fresh history [t0, t0 + days), day by day: each is committed by itself, all are one portion."""
-    world = World(Parameters(parse(t0), seed, visits_a_day))
+    world = World(Parameters(parse(t0), seed, visits_a_day, dirt))
     if days < 1:
         raise UsageError(f"{days} days: give at least 1.")
     _require_room(world.now, days)

@@ -1,68 +1,78 @@
-"""The model world: visits are born, look at pages and end, in one order that no boundary can change.
+"""The model world: visits are born, go their ways and end, in one order that no boundary can change.
 
-A world draws its random numbers in the order in which things happen in model time, and only when they happen. Being
-asked to stop at an instant draws nothing, so a history made in one go and one made in portions are the same bytes. Time
-is whole microseconds and every sum is of integers: the same on every machine.
+A world draws its random numbers in the order in which visits are born, and only then: a visit's whole path is drawn at
+its birth. Being asked to stop at an instant draws nothing, so a history made in one go and one made in portions are the
+same bytes. Time is whole microseconds and every sum is of integers: the same on every machine.
 
-What is drawn is told as records some hundred page views later, as going through many of a kind at once is a lot faster.
+Where it is known when it is busy, who there is and what people do: `almanac`, `people` and `behaviour`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
-from heapq import heapify, heappop, heappush, heapreplace
-from itertools import accumulate
+from itertools import islice
 from random import Random
-from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
+from clickstream.almanac import MEAN_BUSYNESS, Almanac, Tide, picked, wait
+from clickstream.behaviour import (
+    LEFT_OPEN,
+    LEVELS,
+    MOST_STEPS,
+    Sight,
+    Step,
+    beginning,
+    left_open,
+    machine_net,
+    sight,
+)
 from clickstream.catalogue import (
-    DEVICES,
-    FIRST_NAMES,
-    LAST_NAMES,
-    NEXT_PAGE,
-    PAGES_IN_A_VISIT,
-    PAUSE_SECONDS,
+    BOTS,
+    NAMES,
     PLACES,
     SITE,
     SOURCES,
-    VISITS_BY_HOUR,
+    UNKNOWN,
     Device,
     Place,
     Source,
+    campaign_sources,
 )
+from clickstream.dirt import MOST, Dirt
 from clickstream.errors import DamagedError, UsageError
+from clickstream.identity import VARIANT, uuids
 from clickstream.instant import DAY, MINUTE, SECOND, Instant, parse, spell, spell_minute
-from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, Batch
+from clickstream.people import AWAKE, NEW, OWN_TWO, People
+from clickstream.topics import BROWSER, DEVICE, GEO, LOCATION, Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-FORMAT = 1
-BATCH_PAGE_VIEWS = 500
-"""A batch holds the records of at most this many page views."""
+FORMAT = 2
+FIRST_FORMAT = 1
+"""The format of the first release, whose worlds `first_world` goes on with."""
+
+BATCH_EVENTS = 500
+"""A batch holds the records of at most this many events, and of as many births."""
 
 MOST_VISITS_A_DAY = 10_000_000
 
-_MINUTE_WEIGHTS = tuple(
-    here * (60 - minute) + there * minute
-    for here, there in zip(VISITS_BY_HOUR, VISITS_BY_HOUR[1:] + VISITS_BY_HOUR[:1], strict=True)
-    for minute in range(60)
-)
-_BUSYNESS_BEFORE = tuple(accumulate((weight * MINUTE for weight in _MINUTE_WEIGHTS), initial=0))
-_DAY_BUSYNESS = _BUSYNESS_BEFORE[-1]
+REST = 30 * MINUTE
+"""So long after the last event of a visit, at least, the same person doesn't begin another one."""
 
-_PAUSES = tuple(seconds * SECOND for seconds in PAUSE_SECONDS)
-_MOST_PAGES = max(PAGES_IN_A_VISIT)
-_PAGE_FIELDS = {page: f'"page_url":"{SITE}{page}","page_url_path":"{page}",' for page in NEXT_PAGE}
+_LONGEST_WINDOW = 5 * MINUTE
+_MOST_TRIES = 64
+_UNIT = MEAN_BUSYNESS * DAY << 20
 _SECONDS = tuple(f"{second:02d}." for second in range(60))
-_PLAIN = re.compile(r"[ !#-\[\]-~]*")  # goes into JSON as it stands
-_FACTS = Struct(">BBBBHHBBxx16s")  # of a visitor: place, device, two names, latitude, longitude, address, domain id
-_ID_ENDS = tuple(f"{number:04x}" for number in range(_MOST_PAGES + 1))
+_THOUSANDTHS = tuple(f"{number:03d}" for number in range(1000))
+PLAIN = re.compile(r"[ !#-\[\]-~]*")  # goes into JSON as it stands
 
 
 class Donor(NamedTuple):
@@ -91,66 +101,108 @@ class Donor(NamedTuple):
     utm_content: str
     utm_campaign: str
 
+    def are_plain(self) -> bool:
+        """Whether all of them are of their types, and texts that go into JSON as they stand."""
+        texts = [fact for fact in self if fact is not self.device_is_mobile]
+        return type(self.device_is_mobile) is bool and PLAIN.fullmatch("".join(texts)) is not None  # type: ignore[arg-type]
+
 
 class Visit:
-    """A visit of so many pages; what its records say is there once its birth is told."""
+    """A visit: the lines that are told of it at its birth, and what its events' lines have in common."""
 
-    __slots__ = ("bits", "browser_fields", "donor", "language_field", "location_fields", "pages", "prefix")
+    __slots__ = ("browser_fields", "click_id", "device_line", "geo_line", "language_end", "late", "location_end")
 
-    bits: int
-    """The 176 random ones that make it what it is."""
-    pages: int
-    prefix: str
-    """Its click_id but for the last four digits, which number its page views in event_ids."""
-    browser_fields: str
-    language_field: str
-    location_fields: str
-    donor: Donor | None
-    """Where a state said it; otherwise it follows from the bits."""
+    late: int
+    """How much later than they happened its events are published."""
 
-    def __init__(self, bits: int, pages: int, donor: Donor | None = None) -> None:
-        self.bits = bits
-        self.pages = pages
-        self.donor = donor
+    def __init__(
+        self,
+        click_id: str,
+        place: Place,
+        device: Device,
+        source: Source,
+        custom_id: str,
+        domain_id: str,
+        latitude: str,
+        longitude: str,
+        address: str,
+    ) -> None:
+        self.click_id = click_id
+        self.device_line = (
+            f'{{"click_id":"{click_id}",{device.os_fields}"os_timezone":"{place.zone}",{device.type_fields}'
+            f'"user_custom_id":"{custom_id}","user_domain_id":"{domain_id}"}}\n'
+        )
+        self.geo_line = (
+            f'{{"click_id":"{click_id}","geo_latitude":"{latitude}","geo_longitude":"{longitude}",{place.geo_fields}'
+            f'"ip_address":"{address}"}}\n'
+        )
+        self.browser_fields = device.browser_fields
+        self.language_end = place.language_end
+        self.location_end = source.location_end
+        self.late = 0
+
+    def delayed(self, delay: int) -> Visit:
+        """Return this visit with events that are published so much later."""
+        visit = copy(self)
+        visit.late = delay
+        return visit
+
+    @property
+    def donor(self) -> Donor:
+        """The facts that stay the same for the whole of it, as its records tell them."""
+        lines = self.device_line, self.geo_line, f"{{{self.browser_fields}{self.language_end}", f"{{{self.location_end}"
+        facts = {field: value for line in lines for field, value in json.loads(line).items()}
+        return Donor(*(facts[field] for field in Donor._fields))
+
+    @classmethod
+    def of(cls, click_id: str, donor: Donor, number: object) -> Visit:
+        """Return a visit that is open, with the facts that a state gives.
+
+        Raises: ValueError.
+        """
+        if not (donor.are_plain() and PLAIN.fullmatch(click_id)):
+            raise ValueError(f"a fact of visit {number} can't be one.")
+        if len(click_id) != 36:
+            raise ValueError(f"the id of visit {number} can't be.")
+        device = Device(
+            donor.os, donor.os_name, donor.device_type, donor.device_is_mobile, donor.browser_name,
+            donor.browser_user_agent,
+        )  # fmt: skip
+        place = Place(
+            donor.geo_country, donor.geo_region_name, donor.geo_timezone, 0, "", 0, 0, donor.browser_language, ""
+        )
+        own = donor.user_custom_id, donor.user_domain_id, donor.geo_latitude, donor.geo_longitude, donor.ip_address
+        return cls(click_id, place, device, Source(*donor[-6:], landing=""), *own)
 
 
-PageView = tuple[int, int, int, str, Visit]
-"""When, the number of its visit, which of the visit's page views it is (from 1), the page, the visit. At one instant,
+Birth = tuple[int, Tide, int, int, int, bytes, bool, bool]
+"""When, the quarter of an hour, the number of the place, random bits, the person (-1: a bot), what chance says of it,
+whether it comes again, and whether it does so often."""
+
+Event = tuple[int, int, int, Sight, Visit]
+"""When, the number of its visit, which of the visit's events it is (from 0), what it is, the visit. At one instant,
 visits take turns by their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What makes a world the one it is. Visits are born at an even `visits_a_day` over every 24 hours from t0."""
+    """What makes a world the one it is. Over the year, about `visits_a_day` are born a day, and more as years go by.
+
+    `dirt` says of how many of 1,000 events, and visits, something goes wrong on the way.
+    """
 
     t0: Instant
     seed: int
     visits_a_day: int
+    dirt: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.visits_a_day <= MOST_VISITS_A_DAY:
             raise UsageError(f"{self.visits_a_day} visits a day: give a number from 1 to {MOST_VISITS_A_DAY:,}.")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"The seed {self.seed} is not a number from 0 to 2⁶³ - 1.")
-
-    def births(self) -> Callable[[int, int], Instant]:
-        """Return what tells when visit `number` (from 0) is born, no earlier than the one before.
-
-        Its second argument, the jitter, is 32 random bits.
-        """
-        midnight = self.t0 - self.t0 % DAY
-        minute, rest = divmod(self.t0 - midnight, MINUTE)
-        before_t0 = _BUSYNESS_BEFORE[minute] + _MINUTE_WEIGHTS[minute] * rest
-        visits_a_day = self.visits_a_day
-
-        def birth(number: int, jitter: int) -> Instant:
-            since_t0 = (number * _DAY_BUSYNESS + (jitter * _DAY_BUSYNESS >> 32)) // visits_a_day
-            days, busyness = divmod(before_t0 + since_t0, _DAY_BUSYNESS)
-            minute = bisect_right(_BUSYNESS_BEFORE, busyness) - 1
-            rest = (busyness - _BUSYNESS_BEFORE[minute]) // _MINUTE_WEIGHTS[minute]
-            return Instant(midnight + days * DAY + minute * MINUTE + rest)
-
-        return birth
+        if not 0 <= self.dirt <= MOST:
+            raise UsageError(f"Dirt {self.dirt}: say of how many of 1,000 events, from 0 to {MOST:,}.")
 
 
 class World:
@@ -161,133 +213,233 @@ class World:
         self.parameters = parameters
         self.now = parameters.t0
         self._random = Random(parameters.seed)  # noqa: S311 - it must be repeatable
-        self._born = 0
-        self._birth = parameters.births()
-        self._next_birth = self._birth(0, self._random.getrandbits(32))
-        self._to_come: list[PageView] = []  # a heap: the next page view of each open visit
-        self._visitors = 4 * parameters.visits_a_day
-        self._visitors_hash = blake2b(b"%d/" % parameters.seed, digest_size=28)
+        self._random_steps = Random(f"{parameters.seed}/steps")  # noqa: S311 - likewise
+        self._window = max(SECOND, min(_LONGEST_WINDOW, 256 * DAY // parameters.visits_a_day))
+        self._almanac = Almanac(parameters.seed, parameters.t0)
+        self._people = People(parameters.seed, parameters.visits_a_day, parameters.t0)
+        self._dirt = Dirt(parameters.seed, parameters.dirt) if parameters.dirt else None
+        self._born = self._told = 0
+        self._came = [0] * len(PLACES)  # the new persons of the day (UTC), by place
+        self._busy: dict[int, int] = {}  # by person, until when
+        self._to_come: defaultdict[int, list[Event]] = defaultdict(list)  # by window of time
+        self._click_ids = uuids(parameters.seed, "visit", 0)
+        self._event_ids = uuids(parameters.seed, "event", 0)
+        self._tide = self._almanac.tide(parameters.t0)
+        self._outage = self._almanac.outage(parameters.t0)
+        self._reckon()
+        self._next_birth = self._birth_after(parameters.t0)
+
+    # ── generating ──
 
     def until(self, end: Instant) -> Iterator[Batch]:
         """Generate what happens in [now, end), in bounded batches; the world is at `end` when all are taken."""
-        for births, page_views in self._happenings(end):
-            batch: dict[str, list[str]] = {topic: [] for topic in EVENT_TOPICS}
-            self._tell_births(births, batch)
-            _tell_page_views(page_views, batch)
-            yield {topic: "\n".join([*records, ""]).encode() for topic, records in batch.items()}
+        visits: list[Visit] = []
+        events: list[Event] = []
+        while self.now < end:
+            until = Instant(min(end, self.now - self.now % self._window + self._window))
+            visits += self._born_until(until)
+            events += self._events(until)
+            self.now = until
+            while len(events) >= BATCH_EVENTS or len(visits) >= BATCH_EVENTS:
+                yield self._batch(visits[:BATCH_EVENTS], events[:BATCH_EVENTS])
+                del visits[:BATCH_EVENTS], events[:BATCH_EVENTS]
+        yield self._batch(visits, events)
 
-    def _happenings(self, end: Instant) -> Iterator[tuple[list[Visit], list[PageView]]]:
-        """Draw what happens in [now, end), in bounded portions."""
-        random_bits, to_come = self._random.getrandbits, self._to_come
-        births: list[Visit] = []
-        page_views: list[PageView] = []
-        while True:
-            newborn = not to_come or to_come[0][0] >= self._next_birth
-            if (self._next_birth if newborn else to_come[0][0]) >= end:
-                break
-            if newborn:
-                bits = random_bits(176)
-                visit = Visit(bits, PAGES_IN_A_VISIT[bits >> 8 & 255])
-                births.append(visit)
-                page_view: PageView = (self._next_birth, self._born, 1, SOURCES[bits & 255].landing, visit)
-                self._born += 1
-                self._next_birth = self._birth(self._born, random_bits(32))
+    def _events(self, until: Instant) -> list[Event]:
+        """Take out what happens in [now, until), which lies in one window, in order."""
+        window = self.now // self._window
+        events = self._to_come.pop(window, [])
+        events.sort()
+        if until % self._window:
+            cut = bisect_left(events, (until,))
+            if cut < len(events):
+                self._to_come[window] = events[cut:]
+                del events[cut:]
+        return self._in_time(events, self._dirt) if self._dirt else events
+
+    def _in_time(self, events: list[Event], dirt: Dirt) -> list[Event]:
+        """Return the events that are published when they happen; the others come later, longer than a window."""
+        in_time = []
+        for event in events:
+            at, number, sequence, seen, visit = event
+            late_from, delay, _ = dirt.fate(visit.click_id)
+            if not delay or visit.late or sequence < late_from:
+                in_time.append(event)
             else:
-                page_view = to_come[0]
-            page_views.append(page_view)
+                self._to_come[(at + delay) // self._window].append(
+                    (at + delay, number, sequence, seen, visit.delayed(delay))
+                )
+        return in_time
 
-            at, number, seen, page, visit = page_view
-            if seen < visit.pages:
-                bits = random_bits(48)
-                pause = _PAUSES[bits >> 6 & 1023]
-                at += pause + (pause * (bits >> 16) >> 32)
-                later = at, number, seen + 1, NEXT_PAGE[page][bits & 63], visit
-                if newborn:
-                    heappush(to_come, later)
-                else:
-                    heapreplace(to_come, later)
-            elif not newborn:
-                heappop(to_come)
+    def _batch(self, visits: list[Visit], events: list[Event]) -> Batch:
+        browser, location = self._tell(events)
+        device = "".join([visit.device_line for visit in visits]).encode()
+        geo = "".join([visit.geo_line for visit in visits]).encode()
+        if self._dirt:
+            browser, location = _spoiled_events(self._dirt, events, browser, location)
+            device, geo = _spoiled_births(self._dirt, visits, device, geo)
+        return {BROWSER: browser, LOCATION: location, DEVICE: device, GEO: geo}
 
-            if len(page_views) == BATCH_PAGE_VIEWS:
-                yield births, page_views
-                births, page_views = [], []
-        self.now = end
-        yield births, page_views
-
-    def _tell_births(self, births: list[Visit], batch: dict[str, list[str]]) -> None:
-        """Add the device and the geo record of each visit to the batch."""
-        add_device, add_geo = batch[DEVICE].append, batch[GEO].append
-        for visit in births:
-            bits = visit.bits
-            digits = bits.to_bytes(22, "big").hex()
-            visit.prefix = prefix = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-8{digits[15:18]}-{digits[18:26]}"
-            place, device, custom_id, domain_id, latitude, longitude, ip_address = self._visitor(bits)
-            add_device(
-                f'{{"click_id":"{prefix}0000",{device.os_fields}"os_timezone":"{place.zone}",{device.type_fields}'
-                f'"user_custom_id":"{custom_id}","user_domain_id":"{domain_id}"}}'
+    def _tell(self, events: list[Event]) -> tuple[bytes, bytes]:
+        """Return the browser and the location records of events."""
+        browser: list[str] = []
+        location: list[str] = []
+        minute_end, minute = -1, ""
+        for event_id, (at, _, _, seen, visit) in zip(islice(self._event_ids, len(events)), events, strict=True):
+            if at >= minute_end:
+                minute_end = at - at % MINUTE + MINUTE
+                minute = spell_minute(Instant(at))
+            second, micros = divmod(at - minute_end + MINUTE, SECOND)
+            browser.append(
+                f'{{"event_id":"{event_id}","event_timestamp":"{minute}{_SECONDS[second]}{_THOUSANDTHS[micros // 1000]}'
+                f'{_THOUSANDTHS[micros % 1000]}",{seen.type_field}{visit.click_id}",{visit.browser_fields}'
+                f"{visit.language_end}"
             )
-            add_geo(
-                f'{{"click_id":"{prefix}0000","geo_latitude":"{latitude}","geo_longitude":"{longitude}",'
-                f'{place.geo_fields}"ip_address":"{ip_address}"}}'
-            )
-            visit.browser_fields = device.browser_fields
-            visit.language_field = place.language_field
-            visit.location_fields = SOURCES[bits & 255].location_fields
+            location.append(f'{{"event_id":"{event_id}",{seen.page_fields}{visit.location_end}')
+        self._told += len(events)
+        return "".join(browser).encode(), "".join(location).encode()
 
-    def _visitor(self, bits: int) -> tuple[Place, Device, str, str, str, str, str]:
-        """Return who makes the visit of these bits: place, device, custom id, domain id, latitude, longitude, address.
+    # ── being born ──
 
-        A visitor always has the same facts. There are four visitors for each visit a day, and some come far more often
-        than others.
+    def _born_until(self, until: Instant) -> list[Visit]:
+        """Have all be born that are before `until`, with their paths.
+
+        One thing is done for all of them, then the next: that takes half the time. Whoever visits is busy for longer
+        than a window, so nothing that comes later has to wait for what a path turns out to be.
         """
-        chance = bits >> 16 & 0xFFFFFFFF
-        number = (chance * chance >> 32) * self._visitors >> 32
-        hashed = self._visitors_hash.copy()
-        hashed.update(b"%d" % number)
-        where, what, first, last, north, east, network, host, domain = _FACTS.unpack(hashed.digest())
-        digits = domain.hex()
-        place = PLACES[where]
-        return (
+        births = []
+        while (at := self._next_birth) < until:
+            births.append(self._birth(at))
+            self._next_birth = self._birth_after(at)
+        visits = [self._bot(birth) if birth[4] < 0 else self._human(birth) for birth in births]
+        for birth, (visit, seen, step) in zip(births, visits, strict=True):
+            self._walk(birth, visit, seen, step)
+        return [visit for visit, _, _ in visits]
+
+    def _birth_after(self, at: int) -> Instant:
+        """Return when the next visit is born: at random, as often as it is busy, and never in an outage."""
+        left = wait(self._random.getrandbits(32))
+        later = at + (left * self._pause >> 40)
+        if later < self._calm_until:
+            return Instant(later)
+        while True:
+            left -= ((self._calm_until - at) << 40) // self._pause
+            at = self._go_on(self._calm_until)
+            later = at + (left * self._pause >> 40)
+            if later < self._calm_until:
+                return Instant(later)
+
+    def _go_on(self, at: int) -> int:
+        """Enter the next quarter of an hour, or the time after an outage; return when it begins."""
+        outage, outage_end = self._outage
+        if outage <= at:
+            at = outage_end
+            self._outage = self._almanac.outage(Instant(at))
+        day = self._tide.begin // DAY
+        if at >= self._tide.end:
+            self._tide = self._almanac.tide(Instant(at))
+            self._busy = {person: until for person, until in self._busy.items() if until > at}
+            if self._tide.begin // DAY != day:
+                self._came = [0] * len(PLACES)
+        self._reckon()
+        return at
+
+    def _reckon(self) -> None:
+        """Reckon how long it is between births now (in 2²⁰ths of a microsecond), and until when that is so."""
+        self._pause = _UNIT // (self._tide.busyness * self.parameters.visits_a_day)
+        self._calm_until = min(self._tide.end, self._outage[0])
+
+    def _birth(self, at: int) -> Birth:
+        """Draw who visits, and from where."""
+        random_bits, people, busy, came = self._random.getrandbits, self._people, self._busy, self._came
+        tide = self._tide
+        place = picked(tide.shares, random_bits(32))
+        bits = random_bits(32)
+        if PLACES[place][1].is_data_centre:
+            return at, tide, place, bits, -1, b"", False, False
+        today, quarter = at // DAY, tide.quarters[place]
+        if bits >> 24 >= NEW:
+            for _ in range(_MOST_TRIES):
+                person, regular = people.returning(place, today, came[place], random_bits(32))
+                if person >= 0 and busy.get(person, 0) <= at:
+                    facts = people.facts(person)
+                    if AWAKE[facts[0] & 15][quarter]:
+                        busy[person] = at + REST
+                        return at, tide, place, bits, person, facts, True, regular
+        for _ in range(_MOST_TRIES):
+            person, regular = people.newcomer(place, today, came[place])
+            came[place] += 1
+            facts = people.facts(person)
+            if AWAKE[facts[0] & 15][quarter]:
+                break
+        busy[person] = at + REST
+        return at, tide, place, bits, person, facts, False, regular
+
+    def _human(self, birth: Birth) -> tuple[Visit, Sight, Step]:
+        """Return the visit of a person, what it sees first, and as which step of its path."""
+        _, tide, number, bits, _, facts, again, regular = birth
+        place = PLACES[number][1]
+        habit, lags, model, north, east, network, host, name = facts[:8]
+        digits = facts.hex()
+        cookie, hand_held = digits[24:56], lags & 4 > 0
+        if habit >> 4 < OWN_TWO and bits & 3 == 0:
+            hand_held, model, network, host, cookie = not hand_held, facts[8], facts[9], facts[10], digits[56:88]
+        campaign = tide.campaigns[number]
+        if campaign and (bits >> 10 & 1023) * (1000 + campaign.more) >> 10 < campaign.more:
+            source = campaign_sources(campaign.name)[bits >> 2 & 255]
+        else:
+            source = SOURCES[2 * again + hand_held][bits >> 2 & 255]
+        visit = Visit(
+            next(self._click_ids),
             place,
-            DEVICES[what],
-            f"{FIRST_NAMES[first & 15]}.{LAST_NAMES[last & 15]}.{number}@example.com",
-            f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}",
-            f"{(place.latitude + (north >> 2) - 8192) / 100_000:.5f}",
-            f"{(place.longitude + (east >> 2) - 8192) / 100_000:.5f}",
+            tide.devices[lags & 3 == 0][hand_held][model],
+            source,
+            f"{NAMES[name]}{digits[88:]}@example.com",
+            f"{cookie[:8]}-{cookie[8:12]}-4{cookie[13:16]}-{VARIANT[cookie[16]]}{cookie[17:20]}-{cookie[20:]}",
+            place.latitudes[north & 63],
+            place.longitudes[east & 63],
             f"{place.network}.{network}.{host}",
         )
+        return visit, *beginning(source, min(source.draw + again + regular, LEVELS - 1), hand_held)
 
-    def _donor(self, visit: Visit) -> Donor:
-        """Return the facts of a visit, for a state."""
-        if visit.donor:
-            return visit.donor
-        place, device, custom_id, domain_id, latitude, longitude, ip_address = self._visitor(visit.bits)
-        source = SOURCES[visit.bits & 255]
-        return Donor(
-            device.browser,
-            device.user_agent,
-            place.language,
-            device.os,
-            device.os_name,
-            place.zone,
-            device.device_type,
-            device.is_mobile,
-            custom_id,
-            domain_id,
-            latitude,
-            longitude,
-            place.country,
-            place.zone,
-            place.region,
-            ip_address,
-            source.referer_url,
-            source.referer_medium,
-            source.utm_medium,
-            source.utm_source,
-            source.utm_content,
-            source.utm_campaign,
-        )
+    def _bot(self, birth: Birth) -> tuple[Visit, Sight, Step]:
+        """Return the visit of a bot: it keeps no cookie, and tells nothing of itself but what it is."""
+        place, which = PLACES[birth[2]][1], birth[3] & 3
+        address = f"{place.network}.{16 + which}.{7 + 40 * which}"
+        click_id = next(self._click_ids)
+        domain_id = str(UUID(bytes=blake2b(click_id.encode(), digest_size=16).digest(), version=4))
+        own = "", domain_id, place.latitudes[32], place.longitudes[32], address
+        step = machine_net()[UNKNOWN.landing]
+        return Visit(click_id, place, BOTS[which], UNKNOWN, *own), step.sight, step
+
+    def _walk(self, birth: Birth, visit: Visit, seen: Sight, step: Step) -> None:
+        """Draw the path of a visit."""
+        random_bits, window, outage = self._random_steps.getrandbits, self._window, birth[1].outage
+        at, person, number, sequence = birth[0], birth[4], self._born, 0
+        events, events_end = self._to_come[at // window], at - at % window + window
+        while True:
+            events.append((at, number, sequence, seen, visit))
+            bits = random_bits(32)
+            following = step.following[bisect_right(step.chances, bits & 255)]
+            sequence += 1
+            if following is None or sequence == MOST_STEPS:
+                break
+            factor = bits >> 8 & 1023
+            if factor < LEFT_OPEN or step.stretch[-1]:
+                later = at + (step.about * step.stretch[factor] * (16384 + (bits >> 18)) >> 24)
+            else:
+                later = at + left_open(factor, bits >> 18)
+            if later >= outage and self._almanac.is_out(later):
+                break
+            at, step = later, following
+            seen = step.sight
+            if at >= events_end:
+                events, events_end = self._to_come[at // window], at - at % window + window
+        self._born += 1
+        if person >= 0:
+            self._busy[person] = at + REST
+
+    # ── the state ──
 
     def state(self) -> bytes:
         """Return this world as one canonical line of JSON; `restore` makes the same world of it."""
@@ -297,16 +449,28 @@ class World:
             "t0": spell(self.parameters.t0),
             "seed": self.parameters.seed,
             "visits_a_day": self.parameters.visits_a_day,
+            "dirt": self.parameters.dirt,
             "visits_born": self._born,
+            "events_told": self._told,
             "next_birth": self._next_birth,
+            "came_today": self._came,
+            "busy": sorted([person, until] for person, until in self._busy.items() if until > self._next_birth),
             "random": self._random.getstate()[1],
+            "random_steps": self._random_steps.getstate()[1],
             "donor_fields": Donor._fields,
-            "open_visits": [
-                [number, at, visit.prefix, page, view - 1, visit.pages, self._donor(visit)]
-                for at, number, view, page, visit in sorted(self._to_come)
-            ],
+            "open_visits": self._open_visits(),
         }
         return json.dumps(document, separators=(",", ":")).encode()
+
+    def _open_visits(self) -> list[list[Any]]:
+        """Return of each open visit: its number, its id, its donor, and when it goes on, with what, where, how late."""
+        open_visits: dict[int, tuple[Visit, list[list[Any]]]] = {}
+        for at, number, sequence, seen, visit in sorted(event for events in self._to_come.values() for event in events):
+            _, events = open_visits.setdefault(number, (visit, []))
+            events.append([at, sequence, seen.event_type, seen.page_url, visit.late])
+        return [
+            [number, visit.click_id, visit.donor, events] for number, (visit, events) in sorted(open_visits.items())
+        ]
 
     def go_to(self, state: bytes) -> None:
         """Become the world that `state` describes: this one, generated further elsewhere."""
@@ -322,90 +486,103 @@ class World:
             document = json.loads(state)
         except ValueError as error:
             raise DamagedError(f"The state is not JSON: {error}.") from None
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            found = document.get("format") if isinstance(document, dict) else None
-            raise DamagedError(f"The state has format {found!r}; this version reads format {FORMAT}.")
+        found = document.get("format") if isinstance(document, dict) else None
         try:
-            return cls._of(document)
+            if found == FORMAT:
+                return World.of(document)
+            if found == FIRST_FORMAT:
+                from clickstream.first_world import FirstWorld
+
+                return FirstWorld.of(document)
         except KeyError as error:
             raise DamagedError(f"The state has no `{error.args[0]}`.") from None
         except (AttributeError, TypeError, ValueError, UsageError) as error:
             raise DamagedError(f"The state is damaged: {error}") from None
+        raise DamagedError(f"The state has format {found!r}; this version reads formats {FIRST_FORMAT} and {FORMAT}.")
 
     @classmethod
-    def _of(cls, document: dict[str, Any]) -> World:
-        parameters = Parameters(parse(document["t0"]), _whole(document, "seed"), _whole(document, "visits_a_day"))
+    def of(cls, document: dict[str, Any]) -> World:
+        """Return the world of a state's JSON.
+
+        Raises: KeyError, AttributeError, TypeError, ValueError or UsageError with what is wrong.
+        """
+        seed, visits_a_day, dirt = (whole(document, field) for field in ("seed", "visits_a_day", "dirt"))
+        parameters = Parameters(parse(document["t0"]), seed, visits_a_day, dirt)
         world = cls(parameters)
         world.now = parse(document["t_end"])
-        world._born = _whole(document, "visits_born")
-        world._next_birth = Instant(_whole(document, "next_birth"))
-        world._random.setstate((3, tuple(document["random"]), None))
-        if document["donor_fields"] != list(Donor._fields):
-            raise ValueError(f"its donors have the fields {document['donor_fields']}.")
-        world._to_come = [_page_view(*entry, now=world.now, born=world._born) for entry in document["open_visits"]]
-        heapify(world._to_come)
+        world._born = whole(document, "visits_born")
+        world._told = whole(document, "events_told")
+        world._next_birth = Instant(whole(document, "next_birth"))
         if not parameters.t0 <= world.now <= world._next_birth:
             raise ValueError("its instants contradict each other.")
-        if len({number for _, number, *_ in world._to_come}) != len(world._to_come):
+        world._random.setstate((3, tuple(document["random"]), None))
+        world._random_steps.setstate((3, tuple(document["random_steps"]), None))
+        world._came = [_whole(value, "came_today") for value in document["came_today"]]
+        if len(world._came) != len(PLACES):
+            raise ValueError(f"`came_today` is of {len(world._came)} places, not of {len(PLACES)}.")
+        world._busy = {_whole(person, "busy"): _whole(until, "busy") for person, until in document["busy"]}
+        if document["donor_fields"] != list(Donor._fields):
+            raise ValueError(f"its donors have the fields {document['donor_fields']}.")
+        numbers = [world._reopen(*entry) for entry in document["open_visits"]]
+        if len(set(numbers)) != len(numbers):
             raise ValueError("it holds a visit twice.")
+        world._tide = world._almanac.tide(world._next_birth)
+        world._outage = world._almanac.outage(world._next_birth)
+        world._reckon()
+        world._click_ids = uuids(parameters.seed, "visit", world._born)
+        world._event_ids = uuids(parameters.seed, "event", world._told)
         return world
 
+    def _reopen(self, number: object, click_id: str, facts: list[object], events: list[list[Any]]) -> int:
+        """Take in an open visit of a state, and return its number."""
+        visit = Visit.of(click_id, Donor(*facts), number)  # type: ignore[arg-type]  # they are checked there
+        if type(number) is not int or not 0 <= number < self._born or not events:
+            raise ValueError(f"the number of visit {number} can't be.")
+        for at, sequence, event_type, page_url, late in events:
+            if type(late) is not int or late < 0:
+                raise ValueError(f"the delay of visit {number} can't be.")
+            if type(at) is not int or at < self.now:
+                raise ValueError(f"visit {number} is overdue.")
+            if type(sequence) is not int or not 0 <= sequence < MOST_STEPS:
+                raise ValueError(f"the counters of visit {number} can't be.")
+            if not (page_url.startswith(SITE) and PLAIN.fullmatch(page_url) and PLAIN.fullmatch(event_type)):
+                raise ValueError(f"the page of visit {number} can't be.")
+            self._to_come[at // self._window].append(
+                (at, number, sequence, sight(event_type, page_url), visit.delayed(late))
+            )
+        return number
 
-def _tell_page_views(page_views: list[PageView], batch: dict[str, list[str]]) -> None:
-    """Add the browser and the location record of each page view to the batch."""
-    add_browser, add_location = batch[BROWSER].append, batch[LOCATION].append
-    minute_end, minute = -1, ""
-    for at, _, seen, page, visit in page_views:
-        if at >= minute_end:
-            minute_end, minute = at - at % MINUTE + MINUTE, spell_minute(Instant(at))
-        rest = at - minute_end + MINUTE
-        stamp = f"{minute}{_SECONDS[rest // SECOND]}{str(rest % SECOND).zfill(6)}"
-        prefix, end = visit.prefix, _ID_ENDS[seen]
-        add_browser(
-            f'{{"event_id":"{prefix}{end}","event_timestamp":"{stamp}","event_type":"pageview","click_id":"{prefix}0000",'
-            f"{visit.browser_fields}{visit.language_field}"
-        )
-        add_location(f'{{"event_id":"{prefix}{end}",{_PAGE_FIELDS[page]}{visit.location_fields}')
+
+def _spoiled_events(dirt: Dirt, events: list[Event], browser: bytes, location: bytes) -> tuple[bytes, bytes]:
+    spoiled = []
+    for (at, _, sequence, _, visit), *lines in zip(
+        events, browser.splitlines(keepends=True), location.splitlines(keepends=True), strict=True
+    ):
+        clock = dirt.fate(visit.click_id).clock
+        happened = at - visit.late
+        told = clock(happened) if clock else happened
+        spoiled.append(dirt.events(visit.click_id, sequence, told, (lines[0], lines[1])))
+    return _joined(spoiled)
 
 
-def _whole(document: dict[str, Any], field: str) -> int:
-    value = document[field]
+def _spoiled_births(dirt: Dirt, visits: list[Visit], device: bytes, geo: bytes) -> tuple[bytes, bytes]:
+    lines = zip(visits, device.splitlines(keepends=True), geo.splitlines(keepends=True), strict=True)
+    return _joined([dirt.birth(visit.click_id, *both) for visit, *both in lines])
+
+
+def _joined(pairs: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    return b"".join([one for one, _ in pairs]), b"".join([other for _, other in pairs])
+
+
+def whole(document: dict[str, Any], field: str) -> int:
+    """Return a field that is a whole number from 0 on.
+
+    Raises: ValueError.
+    """
+    return _whole(document[field], field)
+
+
+def _whole(value: object, field: str) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"`{field}` is {value!r}, not a whole number.")
     return value
-
-
-def _page_view(
-    number: object,
-    at: object,
-    prefix: str,
-    page: str,
-    seen: object,
-    pages: object,
-    facts: list[object],
-    *,
-    now: int,
-    born: int,
-) -> PageView:
-    donor = Donor(*facts)  # type: ignore[arg-type]  # they are checked here
-    texts = [fact for fact in (*donor, prefix) if fact is not donor.device_is_mobile]
-    if type(donor.device_is_mobile) is not bool or not _PLAIN.fullmatch("".join(texts)):  # type: ignore[arg-type]
-        raise ValueError(f"a fact of visit {number} can't be one.")
-    if not (
-        type(number) is int
-        and type(seen) is int
-        and type(pages) is int
-        and 0 <= number < born
-        and 0 < seen < pages <= _MOST_PAGES
-    ):
-        raise ValueError(f"the counters of visit {number} can't be.")
-    if page not in NEXT_PAGE or len(prefix) != 32:
-        raise ValueError(f"the page or the id of visit {number} can't be.")
-    if type(at) is not int or at < now:
-        raise ValueError(f"visit {number} is overdue.")
-    visit = Visit(0, pages, donor)
-    visit.prefix = prefix
-    visit.browser_fields = Device("", "", "", False, donor.browser_name, donor.browser_user_agent).browser_fields
-    visit.language_field = f'"browser_language":"{donor.browser_language}"}}'
-    visit.location_fields = Source(*donor[-6:], landing="").location_fields
-    return at, number, seen + 1, page, visit

@@ -38,6 +38,13 @@ with DAG(
         "seed": Param(
             default=1, type="integer", minimum=0, title="Seed", description="backfill: same seed, same bytes."
         ),
+        "dirt": Param(
+            default=0,
+            type="integer",
+            minimum=0,
+            title="Dirt",
+            description="backfill: of 1,000 events, how many go wrong.",
+        ),
         "artifact": Param(default="", type="string", title="Artifact", description="import: path of the file."),
     },
     doc_md=__doc__,

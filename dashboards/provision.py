@@ -63,6 +63,14 @@ DOUBTS = ("events", "without_location", "without_device", "without_geo", "faulty
 CHARTS = (
     daily("Page views a day", "page_views"),
     daily("Visits a day", "visits"),
+    daily("Purchases a day", "purchases"),
+    chart(
+        "What leads to purchases",
+        "daily_traffic",
+        "table",
+        ["medium", "device"],
+        [total("clicks"), total("purchases")],
+    ),
     chart("Where visits come from", "daily_traffic", "pie", ["source"], [total("clicks")]),
     chart("Countries and devices", "daily_traffic", "table", ["country", "device"], [total("events"), total("clicks")]),
     chart("Top pages", "top_pages_daily", "table", ["page"], [total("page_views")]),

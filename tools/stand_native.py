@@ -216,7 +216,7 @@ def table(after: list[MartDay], before: list[MartDay]) -> str:
     by_day: dict[str, dict[str, MartDay]] = {}
     for line in after:
         by_day.setdefault(line["event_date"], {})[line["mart"]] = line
-    lines = [f"{'':10}  page views  " + "  ".join(f"{mart:>17}" for mart in MARTS)]
+    lines = [f"{'':10}  {'events':>10}  " + "  ".join(f"{mart:>17}" for mart in MARTS)]
     for day, marts in by_day.items():
         cells = [
             f"{marts[mart]['rows']:>11} rows{'*' if was.get((mart, day)) != marts[mart]['checksum'] else ' '}"
@@ -224,7 +224,7 @@ def table(after: list[MartDay], before: list[MartDay]) -> str:
             else f"{'-':>17}"
             for mart in MARTS
         ]
-        lines.append(f"{day}  {marts[MARTS[-1]]['page_views']:>10}  " + "  ".join(cells))
+        lines.append(f"{day}  {marts[MARTS[-1]]['events']:>10}  " + "  ".join(cells))
     return "\n".join(lines)
 
 

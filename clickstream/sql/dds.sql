@@ -1,4 +1,4 @@
--- DDS: what happened. A click is a visit with its device and its geography; an event is a page view with its page, its
+-- DDS: what happened. A click is a visit with its device and its geography; an event is something done, with its page, its
 -- source and the facts of its visit, so that a mart reads one table.
 -- `…_next` is the offset after that of the record a half came from, and 0 where that half isn't there (yet). Halves that
 -- come late are no special case: what a new record belongs to is written once more, with a higher version.
@@ -146,7 +146,7 @@ SELECT
     (SELECT count() FROM ods.faulty FINAL)                                                               AS faulty_records;
 
 -- name: conservation
--- Nothing is lost on the way: every record of STG is typed or faulty, and every typed page view is an event.
+-- Nothing is lost on the way: every record of STG is typed or faulty, and every typed event is an event here.
 SELECT
     topic,
     uniqExact(offset)                            AS staged,
@@ -165,7 +165,7 @@ LEFT JOIN
 ) AS rejected USING topic
 GROUP BY topic
 UNION ALL
-SELECT 'page views', (SELECT uniqExact(event_id) FROM ods.browser_events), (SELECT count() FROM dds.event FINAL);
+SELECT 'events', (SELECT uniqExact(event_id) FROM ods.browser_events), (SELECT count() FROM dds.event FINAL);
 
 -- name: days
 -- Each day's events, visits and a fingerprint that changes with anything a mart of that day is made of.

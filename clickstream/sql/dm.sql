@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS dm.daily_traffic
     medium     LowCardinality(String),
     events     UInt64,
     clicks     UInt64 COMMENT 'visits',
-    users      UInt64
+    users      UInt64 COMMENT 'who say who they are; bots do not',
+    purchases  UInt64 COMMENT 'visits in which something was bought that day'
 )
 ENGINE = MergeTree
 PARTITION BY event_date
@@ -34,7 +35,8 @@ CREATE TABLE IF NOT EXISTS dm.top_pages_daily
     page       String,
     page_views UInt64,
     visits     UInt64,
-    users      UInt64
+    users      UInt64 COMMENT 'who say who they are; bots do not',
+    events     UInt64 COMMENT 'page views, and all else that was done on the page'
 )
 ENGINE = MergeTree
 PARTITION BY event_date
@@ -49,7 +51,9 @@ CREATE TABLE IF NOT EXISTS dm.visits_daily
     page_views        UInt64,
     bounces           UInt64 COMMENT 'visits with one page view that day',
     bounce_share      Float64,
-    median_page_views Float64
+    median_page_views Float64,
+    events            UInt64,
+    purchases         UInt64 COMMENT 'visits in which something was bought that day'
 )
 ENGINE = MergeTree
 PARTITION BY event_date
@@ -72,6 +76,10 @@ ENGINE = MergeTree
 PARTITION BY event_date
 ORDER BY event_date;
 
+ALTER TABLE dm.daily_traffic ADD COLUMN IF NOT EXISTS purchases UInt64;
+ALTER TABLE dm.top_pages_daily ADD COLUMN IF NOT EXISTS events UInt64;
+ALTER TABLE dm.visits_daily ADD COLUMN IF NOT EXISTS events UInt64, ADD COLUMN IF NOT EXISTS purchases UInt64;
+
 -- name: daily_traffic
 SELECT
     event_date,
@@ -82,7 +90,8 @@ SELECT
     multiIf(location_next = 0, '(unknown)', utm_medium = '', '(none)', utm_medium)    AS medium,
     count()                                                                           AS events,
     uniqExact(click_id)                                                               AS clicks,
-    uniqExactIf(user_custom_id, device_next != 0)                                     AS users
+    uniqExactIf(user_custom_id, user_custom_id != '')                                 AS users,
+    uniqExactIf(click_id, event_type = 'purchase')                                    AS purchases
 FROM dds.event AS event FINAL
 WHERE event_date = {day:Date32}
 GROUP BY event_date, country, device, browser, source, medium;
@@ -91,15 +100,16 @@ GROUP BY event_date, country, device, browser, source, medium;
 SELECT
     event_date,
     row_number() OVER (ORDER BY page_views DESC, page) AS rank,
-    page, page_views, visits, users
+    page, page_views, visits, users, events
 FROM
 (
     SELECT
         event_date,
         if(location_next = 0, '(unknown)', toString(page_url_path)) AS page,
-        count()                                                     AS page_views,
+        countIf(event_type = 'pageview')                            AS page_views,
         uniqExact(click_id)                                         AS visits,
-        uniqExactIf(user_custom_id, device_next != 0)               AS users
+        uniqExactIf(user_custom_id, user_custom_id != '')           AS users,
+        count()                                                     AS events
     FROM dds.event FINAL
     WHERE event_date = {day:Date32}
     GROUP BY event_date, page
@@ -108,14 +118,21 @@ FROM
 -- name: visits_daily
 SELECT
     event_date,
-    count()                         AS visits,
-    sum(views)                      AS page_views,
-    countIf(views = 1)              AS bounces,
-    bounces / visits                AS bounce_share,
-    quantileExactInclusive(0.5)(views) AS median_page_views
+    count()                            AS visits,
+    sum(views)                         AS page_views,
+    countIf(views = 1)                 AS bounces,
+    bounces / visits                   AS bounce_share,
+    quantileExactInclusive(0.5)(views) AS median_page_views,
+    sum(done)                          AS events,
+    countIf(bought)                    AS purchases
 FROM
 (
-    SELECT event_date, click_id, count() AS views
+    SELECT
+        event_date,
+        click_id,
+        countIf(event_type = 'pageview')     AS views,
+        count()                              AS done,
+        countIf(event_type = 'purchase') > 0 AS bought
     FROM dds.event FINAL
     WHERE event_date = {day:Date32}
     GROUP BY event_date, click_id
@@ -150,16 +167,16 @@ WHERE event_date = {day:Date32};
 SELECT name FROM system.tables WHERE database = 'dm';
 
 -- name: counts
--- Every day of every mart: its rows, the page views they add up to, and a checksum of all that they say.
+-- Every day of every mart: its rows, the events they add up to, and a checksum of all that they say.
 SELECT * FROM
 (
-    SELECT 'daily_traffic' AS mart, event_date, count() AS rows, sum(events) AS page_views, hex(groupBitXor(sipHash64(*))) AS checksum
+    SELECT 'daily_traffic' AS mart, event_date, count() AS rows, sum(daily_traffic.events) AS events, hex(groupBitXor(sipHash64(*))) AS checksum
     FROM dm.daily_traffic GROUP BY event_date
     UNION ALL
-    SELECT 'top_pages_daily', event_date, count(), sum(page_views), hex(groupBitXor(sipHash64(*)))
+    SELECT 'top_pages_daily', event_date, count(), sum(events), hex(groupBitXor(sipHash64(*)))
     FROM dm.top_pages_daily GROUP BY event_date
     UNION ALL
-    SELECT 'visits_daily', event_date, count(), sum(page_views), hex(groupBitXor(sipHash64(*)))
+    SELECT 'visits_daily', event_date, count(), sum(events), hex(groupBitXor(sipHash64(*)))
     FROM dm.visits_daily GROUP BY event_date
     UNION ALL
     SELECT 'dq_summary', event_date, count(), sum(events), hex(groupBitXor(sipHash64(*)))

@@ -176,6 +176,7 @@ def generate(verb: str, params: Any = None, **context: Any) -> dict[str, Any]:
                 days=params["days"],
                 visits_a_day=params["visits_a_day"],
                 seed=params["seed"],
+                dirt=params["dirt"],
             )
     return dict(answer)
 

@@ -42,9 +42,9 @@ class History:
     state: bytes
 
 
-def made(parameters: Parameters, ends: Iterable[int]) -> History:
+def made(parameters: Parameters, ends: Iterable[int], kind: type[World] = World) -> History:
     """The history from t0 through each of `ends`, its world saved and restored at each."""
-    world = World(parameters)
+    world = kind(parameters)
     lines: dict[str, list[bytes]] = {topic: [] for topic in EVENT_TOPICS}
     for end in ends:
         for batch in world.until(Instant(end)):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ worlds = st.builds(
     t0=st.integers(0, LATEST - 5 * DAY).map(Instant),
     seed=st.integers(0, 2**63 - 1),
     visits_a_day=st.integers(1, 300),
+    dirt=st.sampled_from([0, 0, 100]),
 )
 
 
@@ -56,7 +58,8 @@ def test_any_division_into_days_gives_the_same_bytes_and_the_same_state(
 @given(worlds, st.data())
 def test_a_cut_at_any_microsecond_changes_nothing(parameters: Parameters, data: st.DataObject) -> None:
     end = parameters.t0 + 2 * DAY
-    events = [parse(record["event_timestamp"] + "Z") for record in records(made(parameters, [end]), BROWSER)]
+    clean = replace(parameters, dirt=0)
+    events = [parse(record["event_timestamp"] + "Z") for record in records(made(clean, [end]), BROWSER)]
     anywhere = st.integers(parameters.t0, end)
     at_an_event = st.sampled_from(events).flatmap(lambda at: st.sampled_from([at, at + 1])) if events else anywhere
     cuts = sorted(cut for cut in data.draw(st.lists(anywhere | at_an_event, max_size=8)) if cut <= end)
@@ -84,17 +87,17 @@ def test_another_process_with_other_hashes_makes_the_same_bytes() -> None:
     assert len(digests) == 1
 
 
-def test_the_bytes_are_those_of_the_first_release() -> None:
+def test_the_bytes_stay_those_of_this_format() -> None:
     three_days = tallies(days(3))
 
     assert {topic: (tally.records, f"{tally.checksum:08x}") for topic, tally in three_days.items()} == GOLDEN
 
 
 GOLDEN = {
-    "browser_events": (2395, "09212316"),
-    "location_events": (2395, "3d25c019"),
-    "device_events": (600, "8b6f432e"),
-    "geo_events": (600, "bbcf1028"),
+    "browser_events": (2418, "42e62802"),
+    "location_events": (2418, "6b0f154c"),
+    "device_events": (581, "0576e5e2"),
+    "geo_events": (581, "19143973"),
 }
 
 
@@ -123,7 +126,6 @@ def test_a_day_at_noon_ends_at_noon_and_bears_its_visits_through_midnight() -> N
 
     stamps = [record["event_timestamp"] for record in records(history, BROWSER)]
 
-    assert len(records(history, DEVICE)) == 200
     assert min(stamps) >= "2024-02-28 12:00"
     assert max(stamps) < "2024-02-29 12:00"
     assert {stamp[:10] for stamp in stamps} == {"2024-02-28", "2024-02-29"}
@@ -177,25 +179,6 @@ def test_a_visit_that_crosses_three_boundaries_keeps_its_facts() -> None:
         assert len(facts) == 1
 
 
-def test_days_have_a_night_and_marts_have_something_to_show() -> None:
-    history = days(2, visits_a_day=5000)
-    browser, location = records(history, BROWSER), records(history, LOCATION)
-
-    hours = Counter(record["event_timestamp"][11:13] for record in browser)
-    pages = Counter(record["page_url_path"] for record in location)
-    visits = Counter(record["click_id"] for record in browser)
-    users = {record["user_domain_id"] for record in records(history, DEVICE)}
-
-    assert hours["20"] > 5 * hours["04"]
-    assert len(pages) > 15
-    assert 0.3 < sum(count == 1 for count in visits.values()) / len(visits) < 0.5
-    assert 3 < len(browser) / len(visits) < 5
-    assert len(users) < 10_000
-    for field in ("utm_source", "utm_campaign", "referer_medium"):
-        assert len({record[field] for record in location}) >= 6
-    assert len({record["geo_country"] for record in records(history, GEO)}) > 10
-
-
 def test_another_seed_makes_another_world() -> None:
     assert not set(days(1).topics[BROWSER].splitlines()) & set(days(1, seed=8).topics[BROWSER].splitlines())
 
@@ -206,12 +189,19 @@ def test_a_world_of_no_visits_or_too_many_is_refused(visits_a_day: int) -> None:
         Parameters(Instant(0), 1, visits_a_day)
 
 
+@pytest.mark.parametrize("dirt", [-1, 1001])
+def test_more_dirt_than_there_are_events_is_refused(dirt: int) -> None:
+    with pytest.raises(UsageError, match=r"of how many of 1,000 events, from 0 to 1,000"):
+        Parameters(Instant(0), 1, 100, dirt)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("format", 2), ("format", None), ("t_end", "2024-03-01 12:00"), ("t0", None), ("seed", True), ("seed", -1),
-        ("visits_a_day", 0), ("visits_born", "400"), ("visits_born", 0), ("next_birth", 0), ("random", []),
-        ("random", ["x"] * 625), ("donor_fields", []), ("open_visits", None), ("open_visits", [[1]]),
+        ("format", 3), ("format", None), ("t_end", "2024-03-01 12:00"), ("t0", None), ("seed", True), ("seed", -1),
+        ("visits_a_day", 0), ("visits_born", "400"), ("visits_born", 0), ("events_told", -1), ("next_birth", 0),
+        ("random", []), ("random", ["x"] * 625), ("random_steps", [1]), ("came_today", [1]), ("came_today", ["1"] * 18),
+        ("busy", [[1]]), ("busy", [[1, "2"]]), ("donor_fields", []), ("open_visits", None), ("open_visits", [[1]]),
     ],
 )  # fmt: skip
 def test_a_damaged_state_is_refused_loudly(field: str, value: object) -> None:
@@ -222,7 +212,7 @@ def test_a_damaged_state_is_refused_loudly(field: str, value: object) -> None:
         World.restore(json.dumps(document).encode())
 
 
-@pytest.mark.parametrize("field", ["t_end", "seed", "random", "open_visits", "next_birth", "visits_born"])
+@pytest.mark.parametrize("field", ["t_end", "seed", "random", "open_visits", "next_birth", "visits_born", "busy"])
 def test_a_state_that_lacks_a_field_says_which(field: str) -> None:
     document = json.loads(days(2).state)
     del document[field]
@@ -235,14 +225,16 @@ def test_a_state_that_lacks_a_field_says_which(field: str) -> None:
     ("position", "value"),
     [
         (0, 10**9),
-        (1, 0),
+        (1, 'x"' * 18),
+        (1, "short"),
         (1, None),
-        (2, 'x"' * 16),
-        (2, "short"),
-        (3, "/nowhere"),
-        (4, 0),
-        (5, 0),
-        (6, ["x"]),
+        (2, ["x"]),
+        (3, []),
+        (3, [[0, 1, "pageview", "https://shop.example.com/home"]]),
+        (3, [[None, 1, "pageview", "https://shop.example.com/home"]]),
+        (3, [[10**17, -1, "pageview", "https://shop.example.com/home"]]),
+        (3, [[10**17, 1, "pageview", "https://elsewhere.example.com/home"]]),
+        (3, [[10**17, 1, 'page"view', "https://shop.example.com/home"]]),
     ],
 )
 def test_a_damaged_visit_is_refused_loudly(position: int, value: object) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class History:
     """A world, and the next offset of each topic: it has gaps, as Kafka's transactions leave them."""
 
-    def __init__(self, t0: str, visits_a_day: int = 200) -> None:
-        self.world = World(Parameters(parse(t0), 7, visits_a_day))
+    def __init__(self, t0: str, visits_a_day: int = 200, dirt: int = 0) -> None:
+        self.world = World(Parameters(parse(t0), 7, visits_a_day, dirt))
         self.next = dict.fromkeys(EVENT_TOPICS, 0)
 
     def day(self) -> dict[str, list[Record]]:
@@ -68,8 +68,7 @@ def carry(etl: Etl) -> list[str]:
 
 
 def by_day(etl: Etl) -> dict[tuple[str, str], tuple[int, int, str]]:
-    """Every mart's every day: its rows, page views and checksum."""
+    """Every mart's every day: its rows, events and checksum."""
     return {
-        (line["mart"], line["event_date"]): (line["rows"], line["page_views"], line["checksum"])
-        for line in etl.counts()
+        (line["mart"], line["event_date"]): (line["rows"], line["events"], line["checksum"]) for line in etl.counts()
     }

@@ -33,10 +33,9 @@ def said_last(run: Run, task_id: str) -> str:
 
 
 def counts(stand: Stand) -> dict[tuple[str, str], tuple[int, int, str]]:
-    """Every mart's every day: rows, page views, checksum of all that it says."""
+    """Every mart's every day: rows, events, checksum of all that it says."""
     return {
-        (line["mart"], line["event_date"]): (line["rows"], line["page_views"], line["checksum"])
-        for line in stand.counts()
+        (line["mart"], line["event_date"]): (line["rows"], line["events"], line["checksum"]) for line in stand.counts()
     }
 
 
@@ -48,8 +47,8 @@ def everywhere(*days: str) -> Moved:
     return {(mart, day) for mart in MARTS for day in days}
 
 
-def page_views(stand: Stand) -> int:
-    return sum(line["page_views"] for line in stand.counts() if line["mart"] == "visits_daily")
+def events(stand: Stand) -> int:
+    return sum(line["events"] for line in stand.counts() if line["mart"] == "visits_daily")
 
 
 def boundaries(stand: Stand) -> int:

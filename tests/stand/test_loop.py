@@ -23,9 +23,9 @@ from tests.stand.loops import (
     counts,
     covered,
     emptied,
+    events,
     everywhere,
     moved,
-    page_views,
     said_last,
     succeeded,
 )
@@ -53,7 +53,7 @@ def test_the_loop_moves_one_model_day_at_a_time(stand: Stand) -> None:
     succeeded(stand.load())
     before = counts(stand)
     assert set(before) == everywhere("2026-01-01", "2026-01-02")
-    assert page_views(stand) == history["published"]["browser_events"]
+    assert events(stand) == history["published"]["browser_events"]
     links = boundaries(stand)
 
     t_end = history["t_end"]
@@ -65,7 +65,7 @@ def test_the_loop_moves_one_model_day_at_a_time(stand: Stand) -> None:
         assert covered(t_end) == [day]
         assert moved(before, after) == everywhere(day)
         assert (
-            page_views(stand)
+            events(stand)
             == sum(value[1] for key, value in before.items() if key[0] == "visits_daily")
             + (answer["published"]["browser_events"])
         )
@@ -117,7 +117,7 @@ def test_an_exported_history_comes_back_through_the_dag_with_the_same_marts(stan
     assert {day for _, day in counts(stand)} == {f"2026-03-0{day}" for day in range(1, 5)}
     # Offsets are new ones, and the fingerprint in dq_summary is made of them.
     assert {mart for mart, _ in moved(before, counts(stand))} <= {"dq_summary"}
-    assert page_views(stand) == imported["published"]["browser_events"]
+    assert events(stand) == imported["published"]["browser_events"]
     assert boundaries(stand) == links
     assert succeeded(stand.generate("check")).receipt("check")["faults"] == []
 
@@ -141,7 +141,7 @@ def test_next_day_is_refused_while_a_live_generator_runs_and_goes_on_from_where_
     assert (generator.returncode, answer["t_end"]) == (0, ended)
     assert succeeded(accepted).receipt("next-day")["t_end"] > ended
     assert boundaries(stand) == links + 2
-    assert succeeded(stand.load()).receipt("validate")["page_views"] == page_views(stand)
+    assert succeeded(stand.load()).receipt("validate")["events"] == events(stand)
 
 
 def test_a_start_goes_on_where_another_one_was_ended_with_a_load_under_way(stand: Stand) -> None:

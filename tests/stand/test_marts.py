@@ -114,7 +114,7 @@ def test_a_day_sealed_after_a_death_behind_its_record_is_swapped_from_what_was_b
     assert before["dq_summary"][1] < expected
     assert {views for _, views, _ in said(etl).values()} == {expected}
     assert (correction["orders_before"], correction["orders_after"]) == (expected, expected + 1)
-    assert stand.validate() == {"days": 1, "page_views": expected, "left_alone": [DAY]}
+    assert stand.validate() == {"days": 1, "events": expected, "left_alone": [DAY]}
 
 
 def test_a_sealed_day_whose_built_tables_are_gone_too_is_built_once_more_while_its_events_are_the_same(
@@ -151,7 +151,7 @@ def test_a_sealed_day_that_a_person_holds_is_left_alone_until_its_release(etl: E
     with pytest.raises(AirflowSkipException, match="left alone: sealed"):
         rebuild()
 
-    assert held == {"days": 0, "page_views": 0, "left_alone": [DAY]}
+    assert held == {"days": 0, "events": 0, "left_alone": [DAY]}
     assert meanwhile == before
     assert {views for _, views, _ in said(etl).values()} == {recorded(store)}
 

@@ -86,18 +86,27 @@ def test_charts_move_by_exactly_the_day_that_was_made(composed: Composed, supers
         assert loaded(etl, broker) == ["2026-01-03"]
         after = superset.shown(made["charts"])
 
-        views = [line["page_views"] for line in etl.counts() if line["mart"] == "visits_daily"]
-    assert views[-1] == published
+        events = [line["events"] for line in etl.counts() if line["mart"] == "visits_daily"]
+        views = [
+            row[0]
+            for row in warehouse._client.query("SELECT page_views FROM dm.visits_daily ORDER BY event_date").result_rows
+        ]
+    assert events[-1] == published
     assert [row["total page views"] for row in before["Page views a day"]] == views[:-1]
     assert [row["total page views"] for row in after["Page views a day"]] == views
     for name in ("Page views a day", "Visits a day", "Data quality"):
         assert (len(before[name]), len(after[name])) == (2, 3)
         assert [row for row in after[name] if row in before[name]] == before[name]
-    for name, column in (("Countries and devices", "total events"), ("Top pages", "total page views")):
-        assert sum(row[column] for row in after[name]) - sum(row[column] for row in before[name]) == published
+    for name, column, more in (
+        ("Countries and devices", "total events", published),
+        ("Top pages", "total page views", views[-1]),
+    ):
+        assert sum(row[column] for row in after[name]) - sum(row[column] for row in before[name]) == more
     for moment in (before, after):
         visits = sum(row["total visits"] for row in moment["Visits a day"])
         assert sum(row["total clicks"] for row in moment["Where visits come from"]) == visits
+        purchases = sum(row["total purchases"] for row in moment["Purchases a day"])
+        assert sum(row["total purchases"] for row in moment["What leads to purchases"]) == purchases > 0
 
 
 def loaded(etl: Etl, broker: Broker) -> list[str]:
@@ -112,7 +121,7 @@ def test_provisioning_again_makes_nothing_twice(superset: Superset) -> None:
 
     assert superset.provision() == made
     found = {kind: superset.call(f"/{kind}/")["count"] for kind in ("database", "dataset", "chart", "dashboard")}
-    assert found == {"database": 1, "dataset": 4, "chart": 6, "dashboard": 1}
+    assert found == {"database": 1, "dataset": 4, "chart": 8, "dashboard": 1}
     charts = superset.call(f"/dashboard/{made['dashboard']}/charts")["result"]
     assert {chart["slice_name"] for chart in charts} == set(made["charts"])
 
