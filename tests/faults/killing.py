@@ -94,7 +94,7 @@ def through(around: Callable[[Callable[[], Any]], Any]) -> Callable[[], None]:
         psycopg.Cursor.execute = execute  # type: ignore[method-assign]
 
     sqlite3.connect = lambda *arguments, **options: connect(*arguments, factory=Watched, **options)  # type: ignore[assignment]
-    psycopg.Cursor.execute = watched  # type: ignore[assignment, method-assign]
+    psycopg.Cursor.execute = watched  # type: ignore[method-assign]
     return end
 
 
