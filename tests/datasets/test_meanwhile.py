@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from backfill_core.conformance.stepping import At, stepped
 from backfill_core.errors import BackfillError, DriftError, StoppedError, TargetError
 from backfill_core.protocol.judging import Wish
 from tests.datasets.dying import settle, staged, write
 from tests.datasets.shop import BOTH, DAY, OTHER, SENT, Shop, one_try
-from tests.datasets.stepping import At, stepped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
