@@ -7,8 +7,8 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from backfill_core.conformance.stepping import At, stepped
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours, one_try
-from tests.datasets.stepping import At, stepped
 from tests.faults.killing import die_at
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
+from backfill_core.conformance.stepping import At, stepped
 from tests.datasets.dying import VERBS, settle
 from tests.datasets.shop import OTHER, Shop, one_try
-from tests.datasets.stepping import At, stepped
 
 
 @pytest.mark.parametrize("verb", ["write", "staged", "adopt"])

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from psycopg.sql import SQL
 
@@ -110,12 +112,13 @@ def meet(shop: Shop, verb: Verb, number: int, rival: Rival) -> bool:
         if has_entered:
             rows.extend(shop.rows())
 
-    sleeper, answer, error = Sleeper(number, come), None, None
+    sleeper, answer = Sleeper(number, come), None
+    error: Exception | None = None
     end = through(sleeper)
     try:
         with shop.open(ids=ids) as orders:
             answer = verb(shop.of(2 * number + 1), orders, one_try(number))
-    except BackfillError as caught:
+    except (BackfillError, psycopg.Error, sqlite3.Error) as caught:  # a driver's: what it was to fill has been swept
         error = caught
     finally:
         end()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from contextlib import closing, contextmanager
 from functools import partial
@@ -12,23 +11,21 @@ import psycopg
 import psycopg2
 import pytest
 
+from backfill_core.conformance import bench as conformance
 from backfill_core.dataset import Dataset, SqlTable
-from backfill_core.target import Audited, Expected, Fence
 from backfill_core.target.statement import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from backfill_core.target import Target, Write
+    from backfill_core.target import Audited, Target, Write
     from tests.servers import Postgres
 
-LEDGER = "the ledger"
-DAY, NEXT, THIRD, FOURTH = "2026-02-01", "2026-02-02", "2026-02-03", "2026-02-04"
 SELECT = "SELECT order_id, dt, amount, note FROM {source} WHERE dt >= :start AND dt < :end"
 
 
-class Bench:
+class Bench(conformance.Bench):
     """A database with a table `orders` to guard, and a table `source` that its rows come from."""
 
     def __init__(self, where: str, connect: Callable[[], Any], schema: str = "") -> None:
@@ -36,6 +33,8 @@ class Bench:
         self.connect = connect
         self.schema = schema
         self.is_sqlite = not schema
+        self.profile = conformance.Profile(open_publication=not self.is_sqlite)
+        self.select, self.everything = self.said(SELECT), self.said("SELECT * FROM {source}")
         self._targets: list[Target] = []
 
     def name(self, table: str) -> str:
@@ -88,39 +87,19 @@ class Bench:
         rows = self.sql(f"SELECT {columns} FROM {{orders}} ORDER BY order_id, amount")
         return [tuple(str(value) if hasattr(value, "year") else value for value in row) for row in rows]
 
+    def empty(self, table: str) -> None:
+        self.sql(f"DELETE FROM {{{table}}}")
+
     @contextmanager
     def written(
-        self, target: Target, *keys: str, select: str = SELECT, number: int = 1, digest: bool = False
+        self, target: Target, *keys: str, select: str | None = None, **said: Any
     ) -> Iterator[tuple[Write, Audited]]:
-        """A write that was filled and audited; its token is the write's own."""
-        target.fence({key: Fence(number) for key in keys}, LEDGER, 5)
-        with target.writing(keys, secrets.token_hex(16), staged=False) as write:
-            write.fill(self.said(select))
-            yield write, write.audit(digest=digest)
-
-    def publish(self, target: Target, *keys: str, select: str = SELECT, number: int = 1) -> str:
-        """Publish keys, whatever is published there; return the token."""
-        token = secrets.token_hex(16)
-        with self.written(target, *keys, select=select, number=number) as (write, _):
-            write.publish(expected(target, *keys, number=number), token, LEDGER)
-        return token
+        with super().written(target, *keys, select=select and self.said(select), **said) as begun:
+            yield begun
 
     def close(self) -> None:
         for target in self._targets:
             target.close()
-
-
-def expected(target: Target, *keys: str, number: int = 1) -> Mapping[str, Expected]:
-    """Say that keys be as they are just now. (Not while a write in SQLite is under way.)"""
-    return {key: Expected(number, side.token, side.mark) for key, side in target.look(keys).items()}
-
-
-def rows_of(found: Mapping[str, Any], *keys: str) -> list[int]:
-    return [found[key].rows for key in keys]
-
-
-def orders_on(day: str, *amounts: int, first: int = 1) -> Sequence[tuple[int, str, int, str]]:
-    return [(number, day, amount, f"note {number}") for number, amount in enumerate(amounts, start=first)]
 
 
 def connect_file(path: Path) -> sqlite3.Connection:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from backfill_core.conformance.bench import DAY, orders_on
 from backfill_core.errors import TargetError
-from tests.target.conftest import DAY, Bench, orders_on
+from tests.target.conftest import Bench
 
 if TYPE_CHECKING:
     from tests.servers import Postgres

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backfill_core.conformance.bench import DAY, NEXT, orders_on
 from backfill_core.errors import TargetError
 from backfill_core.target import Expected
-from tests.target.conftest import DAY, NEXT, orders_on
 
 if TYPE_CHECKING:
     from tests.target.conftest import Bench
@@ -67,18 +67,6 @@ def test_a_float_is_measured_only_with_a_tolerance(bench: Bench) -> None:
     measured = bench.target(tolerance={"amount": 0.001}).measure([DAY], digest=False)
 
     assert measured[DAY].measures == {"orders": "2", "amount": "0.75"}
-
-
-def test_a_digest_finds_equal_sums_of_other_rows_and_a_row_that_came_twice(bench: Bench) -> None:
-    bench.make()
-    found = []
-    for amounts in ((1, 4), (2, 3), (1, 4, 4), (1, 4, 4, 4)):
-        bench.sql("DELETE FROM {orders}")
-        for amount in amounts:
-            bench.fill("orders", (1, DAY, amount, "note"))
-        found.append(digest_of(bench))
-
-    assert len(set(found)) == 4
 
 
 def test_a_digest_is_the_same_for_rows_in_another_order_and_under_a_new_column(bench: Bench) -> None:

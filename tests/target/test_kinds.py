@@ -8,11 +8,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from backfill_core.conformance.bench import DAY, NEXT, orders_on, rows_of
 from backfill_core.keys import keys_between
-from tests.target.conftest import DAY, NEXT, Bench, orders_on, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.target.conftest import Bench
 
 ZONES = {
     "Europe/Warsaw": ("2026-03-29", "2026-10-25"),

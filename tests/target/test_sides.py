@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 import threading
 from contextlib import closing
@@ -13,118 +12,22 @@ import psycopg2
 import psycopg2.extras
 import pytest
 
+from backfill_core.conformance.bench import DAY, LEDGER, orders_on
 from backfill_core.dataset import Dataset, SqlTable
 from backfill_core.errors import (
-    ChangedError,
-    FencedError,
     FenceTimeoutError,
-    HeldError,
     OutcomeUnknownError,
     TargetError,
     UsageError,
 )
 from backfill_core.target import Expected, Fence, postgres
 from tests.servers import wait_until
-from tests.target.conftest import DAY, LEDGER, NEXT, Bench, expected, orders_on
+from tests.target.conftest import Bench
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers import Postgres
-
-
-def test_a_fence_makes_the_side_row_is_raised_and_never_lowered(bench: Bench) -> None:
-    bench.make()
-    target = bench.target()
-
-    assert target.look([DAY]) == {}
-    first = target.fence({DAY: Fence(3), NEXT: Fence(1)}, LEDGER, 5)
-    again = target.fence({DAY: Fence(2), NEXT: Fence(2)}, LEDGER, 5)
-
-    assert [side.fence for side in first.values()] == [3, 1]
-    assert [side.fence for side in again.values()] == [3, 2]
-    assert again == target.look([DAY, NEXT])
-
-
-def test_a_fence_of_another_ledger_is_refused_whole_unless_it_had_that_name_before(bench: Bench) -> None:
-    bench.make()
-    target = bench.target()
-    target.fence({DAY: Fence(3)}, LEDGER, 5)
-
-    with pytest.raises(FencedError, match=f"another ledger, {LEDGER}") as refused:
-        target.fence({DAY: Fence(9), NEXT: Fence(9)}, "restored", 5)
-    kept = target.look([DAY])[DAY]
-    taken = target.fence({DAY: Fence(4)}, "restored", 5, former=frozenset({LEDGER}))[DAY]
-
-    assert refused.value.sides[DAY].fence == 3
-    assert (kept.fence, kept.ledger) == (3, LEDGER)
-    assert (taken.fence, taken.ledger) == (4, "restored")
-
-
-def test_a_mark_is_set_where_all_is_as_expected_and_may_be_set_again(bench: Bench) -> None:
-    bench.make()
-    target = bench.target()
-    tokens = {key: bench.publish(target, key) for key in (DAY, NEXT)}
-    wanted = {DAY: Expected(1, tokens[DAY]), NEXT: Expected(1, "another")}
-
-    assert target.mark("seal", wanted, LEDGER, 5) == {DAY}
-    assert target.mark("seal", wanted, LEDGER, 5) == {DAY}
-    assert target.mark("another seal", wanted, LEDGER, 5) == frozenset()
-    assert target.mark("seal", wanted, "another ledger", 5) == frozenset()
-    assert [side.mark for side in target.look([DAY, NEXT]).values()] == ["seal", None]
-
-
-def test_a_mark_is_taken_away_by_who_knows_it_and_a_late_sealer_cant_set_it_again(bench: Bench) -> None:
-    bench.make()
-    target = bench.target()
-    token = bench.publish(target, DAY)
-    target.mark("seal", {DAY: Expected(2, token)}, LEDGER, 5)
-
-    assert target.mark(None, {DAY: Expected(3, token, "another")}, LEDGER, 5) == frozenset()
-    assert target.mark(None, {DAY: Expected(3, token, "seal")}, LEDGER, 5) == {DAY}
-    assert target.mark("seal", {DAY: Expected(2, token)}, LEDGER, 5) == frozenset()
-    assert target.look([DAY])[DAY].mark is None
-
-
-def test_rows_that_are_there_are_adopted_all_of_them_or_none(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 5, 6), *orders_on(NEXT, 7, first=8))
-    target = bench.target()
-    target.fence({DAY: Fence(1), NEXT: Fence(1)}, LEDGER, 5)
-    measured = target.measure([DAY, NEXT], digest=True)
-
-    with pytest.raises(FencedError, match=NEXT):
-        target.adopt("t", {DAY: Expected(1, None), NEXT: Expected(1, "another")}, measured, LEDGER)
-    none = [side.token for side in target.look([DAY, NEXT]).values()]
-    adopted = target.adopt("t", {DAY: Expected(1, None), NEXT: Expected(1, None)}, measured, LEDGER)
-
-    sides = target.look([DAY, NEXT])
-    assert none == [None, None]
-    assert [side.token for side in sides.values()] == ["t", "t"]
-    assert adopted == {key: side.published_at for key, side in sides.items()}
-    assert bench.orders() == [(1, DAY, 5), (2, DAY, 6), (8, NEXT, 7)]
-
-
-def test_rows_that_changed_after_they_were_measured_are_not_adopted(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 5, 6))
-    target = bench.target()
-    target.fence({DAY: Fence(1)}, LEDGER, 5)
-    measured = target.measure([DAY], digest=True)
-    bench.sql("UPDATE {orders} SET amount = 11 - amount")  # the same sums, of other rows
-
-    with pytest.raises(ChangedError, match="something else"):
-        target.adopt("t", {DAY: Expected(1, None)}, measured, LEDGER)
-
-    assert target.look([DAY])[DAY].token is None
-
-
-def test_rows_without_a_key_that_are_there_are_counted(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 5), (2, None, 6, ""), (3, None, 7, ""))
-    target = bench.target()
-
-    assert target.keyless() == (2, "NULL")
 
 
 def test_a_text_that_is_no_day_of_the_calendar_is_no_key(bench: Bench) -> None:
@@ -136,34 +39,6 @@ def test_a_text_that_is_no_day_of_the_calendar_is_no_key(bench: Bench) -> None:
 
     assert count == 2
     assert example in ("20260231", "2026-02-01")
-
-
-def test_two_writes_of_a_key_dont_wait_for_each_other(pg: Bench) -> None:
-    pg.make()
-    target = pg.target()
-
-    with (
-        pg.written(target, DAY),
-        target.writing([DAY], secrets.token_hex(16), staged=False) as second,
-    ):
-        second.fill(pg.said("SELECT * FROM {source}"))
-        with pytest.raises(HeldError, match="under way"):
-            second.audit(digest=False)
-
-
-def test_a_fence_and_a_seal_wait_for_a_publication_under_way_and_no_longer_than_asked(pg: Bench) -> None:
-    pg.make()
-    target = pg.target()
-
-    with pg.written(target, DAY):
-        with pytest.raises(FenceTimeoutError, match="another transaction"):
-            target.fence({DAY: Fence(2)}, LEDGER, 0.2)
-        with pytest.raises(FenceTimeoutError, match="another transaction"):
-            target.mark("seal", {DAY: Expected(2, None)}, LEDGER, 0.2)
-        assert target.look([DAY])[DAY].fence == 1
-        target.fence({NEXT: Fence(2)}, LEDGER, 0.2)
-
-    assert target.fence({DAY: Fence(2)}, LEDGER, 5)[DAY].fence == 2
 
 
 def test_a_fence_that_waited_finds_what_was_published_meanwhile(pg: Bench) -> None:
@@ -334,14 +209,6 @@ def test_the_first_writers_of_a_schema_make_its_side_table_together(pg: Bench) -
 
     assert len(found) == len(targets)
     assert targets[0].look([DAY])[DAY].fence == len(targets) - 1
-
-
-def test_expectations_are_read_from_what_is_there(bench: Bench) -> None:
-    bench.make()
-    target = bench.target()
-    token = bench.publish(target, DAY)
-
-    assert expected(target, DAY) == {DAY: Expected(1, token, None)}
 
 
 @pytest.mark.parametrize(

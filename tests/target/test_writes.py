@@ -9,147 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_core.errors import ChangedError, FencedError, TargetError, UsageError
+from backfill_core.conformance.bench import DAY, LEDGER, NEXT, orders_on
+from backfill_core.errors import ChangedError, TargetError, UsageError
 from backfill_core.target import Expected, Fence
 from tests.servers import wait_until
-from tests.target.conftest import DAY, FOURTH, LEDGER, NEXT, SELECT, THIRD, expected, orders_on, rows_of
+from tests.target.conftest import SELECT
 
 if TYPE_CHECKING:
     from backfill_core.target import Audited
     from tests.target.conftest import Bench
-
-
-def test_a_select_takes_the_place_of_a_partition_and_its_neighbours_stay(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 5, 6), *orders_on(NEXT, 7, first=8))
-    bench.fill("source", *orders_on(DAY, 10, 20, 30), *orders_on(NEXT, 99, first=9))
-    target = bench.target()
-
-    with bench.written(target, DAY) as (write, audited):
-        write.publish(expected(target, DAY) if bench.is_sqlite else {DAY: Expected(1, None)}, "t1", LEDGER)
-
-    assert audited.partitions[DAY].measures == {"orders": "3", "amount": "60"}
-    assert audited.before[DAY].measures == {"orders": "2", "amount": "11"}
-    assert (audited.strange, audited.keyless, audited.repeated) == ((0, ""), (0, ""), (0, ""))
-    assert [(dt, amount) for _, dt, amount in bench.orders()] == [(DAY, 10), (DAY, 20), (DAY, 30), (NEXT, 7)]
-    side = target.look([DAY])[DAY]
-    assert (side.token, side.fence, side.mark, side.ledger) == ("t1", 1, None, LEDGER)
-
-
-def test_nobody_sees_a_write_before_it_is_published_nor_after_it_was_given_up(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 5))
-    bench.fill("source", *orders_on(DAY, 10, 20))
-    target = bench.target()
-
-    with bench.written(target, DAY):
-        during = bench.orders()
-
-    assert during == bench.orders() == [(1, DAY, 5)]
-    assert target.look([DAY])[DAY].token is None
-
-
-def test_rows_of_other_keys_of_none_and_repeats_are_counted_with_an_example(bench: Bench) -> None:
-    bench.make()
-    bench.fill("source", *orders_on(DAY, 1, 2), *orders_on(DAY, 3), (9, NEXT, 4, ""), (10, None, 5, ""))
-    target = bench.target(unique=["order_id"])
-
-    with bench.written(target, DAY, select="SELECT * FROM {source}") as (_, audited):
-        pass
-
-    assert rows_of(audited.partitions, DAY) == [3]
-    assert audited.strange == (1, NEXT)
-    assert audited.keyless == (1, "NULL")
-    assert audited.repeated[0] == 1
-    assert "1" in audited.repeated[1]
-
-
-def test_what_is_unique_in_a_partition_may_come_again_in_another(bench: Bench) -> None:
-    bench.make()
-    bench.fill("source", *orders_on(DAY, 1), *orders_on(NEXT, 2))
-    target = bench.target(unique=["order_id"])
-
-    with bench.written(target, DAY, NEXT) as (_, audited):
-        pass
-
-    assert audited.repeated == (0, "")
-
-
-def test_a_set_of_keys_is_written_at_once_and_a_hole_in_it_stays(bench: Bench) -> None:
-    bench.make()
-    for number, day in enumerate((DAY, NEXT, THIRD, FOURTH)):
-        bench.fill("orders", *orders_on(day, 1, first=number))
-        bench.fill("source", *orders_on(day, 10 + number, first=number))
-    target = bench.target()
-
-    with bench.written(target, DAY, NEXT, FOURTH) as (write, audited):
-        write.publish({key: Expected(1, None) for key in (DAY, NEXT, FOURTH)}, "t", LEDGER)
-
-    assert rows_of(audited.partitions, DAY, NEXT, FOURTH) == [1, 1, 1]
-    assert audited.strange == (0, "")
-    assert [amount for _, _, amount in bench.orders()] == [10, 11, 1, 13]
-
-
-def test_a_key_that_is_left_out_at_publish_keeps_its_rows_and_its_token(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 1), *orders_on(NEXT, 2, first=2))
-    bench.fill("source", *orders_on(DAY, 10), *orders_on(NEXT, 20, first=2))
-    target = bench.target()
-
-    with bench.written(target, DAY, NEXT) as (write, _):
-        write.publish({NEXT: Expected(1, None)}, "t", LEDGER)
-
-    assert [amount for _, _, amount in bench.orders()] == [1, 20]
-    assert [side.token for side in target.look([DAY, NEXT]).values()] == [None, "t"]
-
-
-def test_a_partition_may_become_empty_and_what_nothing_sums_to_is_none(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 1))
-    target = bench.target()
-
-    bench.publish(target, DAY)
-
-    assert bench.orders() == []
-    assert target.measure([DAY], digest=False)[DAY].measures == {"orders": "0", "amount": None}
-
-
-@pytest.mark.parametrize(
-    ("wanted", "ledger", "sentence"),
-    [
-        (Expected(1, None), LEDGER, "later attempt"),
-        (Expected(2, "another"), LEDGER, "another publication"),
-        (Expected(2, None, "a seal"), LEDGER, "not sealed"),
-        (Expected(2, None), "another", "another ledger"),
-    ],
-)
-def test_an_attempt_publishes_nothing_where_a_side_row_is_not_as_expected(
-    bench: Bench, wanted: Expected, ledger: str, sentence: str
-) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 1))
-    bench.fill("source", *orders_on(DAY, 10))
-    target = bench.target()
-
-    with bench.written(target, DAY, number=2) as (write, _), pytest.raises(FencedError, match=sentence) as refused:
-        write.publish({DAY: wanted}, "t", ledger)
-
-    assert refused.value.sides[DAY].fence == 2
-    assert bench.orders() == [(1, DAY, 1)]
-    assert target.look([DAY])[DAY].token is None
-
-
-def test_an_attempt_publishes_nothing_under_a_seal(bench: Bench) -> None:
-    bench.make()
-    bench.fill("source", *orders_on(DAY, 10))
-    target = bench.target()
-    token = bench.publish(target, DAY)
-    target.mark("seal", expected(target, DAY), LEDGER, 5)
-
-    with bench.written(target, DAY) as (write, _), pytest.raises(FencedError, match="is sealed"):
-        write.publish({DAY: Expected(1, token)}, "t", LEDGER)
-
-    assert target.look([DAY])[DAY].token == token
 
 
 def test_the_clock_of_a_key_never_goes_back(bench: Bench) -> None:
