@@ -731,13 +731,13 @@ def test_nothing_stays_claimed_where_the_claim_was_marked_as_a_success_by_hand(w
 def test_a_killed_run_with_an_id_of_its_own_is_freed_when_it_was_deleted(world: World) -> None:
     dt = "2025-12-30"
     world.stand.write_big(dt, BIG)
-    run = world.trigger("daily_partitions", logical_date="2025-12-31", run_id="nightly 7")
+    run = world.trigger("daily_partitions", logical_date="2025-12-31", run_id="nightly-7")
     with world.caught_while_holding(run, dt) as pid:
         os.kill(pid, signal.SIGKILL)
     run.task_reaches("replace", "up_for_retry")
     world.insist("PATCH", run.path, {"state": "failed"})
     world.insist("DELETE", run.path)
-    holder = "daily_partitions/nightly 7"
+    holder = "daily_partitions/nightly-7"
     assert world.holders()[dt] == holder
 
     freeing = world.trigger("release_stale_claims")
