@@ -65,6 +65,14 @@ class Bench(ABC):
         """Return what a reader sees of `orders` now: number, day as text, amount; in that order."""
 
     @abstractmethod
+    def stage(self, staging: str, *rows: Row) -> None:
+        """Add rows to what a write is to be filled by, as a program of the user's own would."""
+
+    @abstractmethod
+    def is_staged(self, staging: str) -> bool:
+        """Return whether there is such a thing."""
+
+    @abstractmethod
     def dataset(self, **said: Any) -> Dataset:
         """Return the dataset; its measures are `orders`, the number of rows, and `amount`, their sum."""
 

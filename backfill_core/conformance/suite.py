@@ -330,6 +330,34 @@ def test_a_digest_finds_equal_sums_of_other_rows_and_a_row_that_came_twice(bench
     assert len(set(found)) == 4
 
 
+def test_what_others_fill_is_published_and_gone_afterwards(bench: Bench) -> None:
+    bench.make()
+    bench.fill("orders", *orders_on(DAY, 1))
+    target = bench.target()
+    target.fence({DAY: Fence(1)}, LEDGER, 5)
+
+    with target.writing([DAY], secrets.token_hex(16), staged=True) as write:
+        bench.stage(write.staging, *orders_on(DAY, 10, 20))
+        audited = write.audit(digest=False)
+        write.publish({DAY: Expected(1, None)}, "t", LEDGER)
+
+    assert audited.partitions[DAY].measures == {"orders": "2", "amount": "30"}
+    assert audited.before[DAY].measures == {"orders": "1", "amount": "1"}
+    assert [amount for _, _, amount in bench.orders()] == [10, 20]
+    assert not bench.is_staged(write.staging)
+
+
+def test_what_a_dead_attempt_staged_is_swept_and_what_lives_is_not(bench: Bench) -> None:
+    bench.make()
+    target, tokens = bench.target(), [secrets.token_hex(16), secrets.token_hex(16)]
+
+    with target.writing([DAY], tokens[0], staged=True) as dead, target.writing([DAY], tokens[1], staged=True) as live:
+        target.sweep([tokens[0], secrets.token_hex(16)])
+        left = bench.is_staged(dead.staging), bench.is_staged(live.staging)
+
+    assert left == (False, True)
+
+
 # The protocol over the target, with a ledger in a file
 
 OTHER = Caller("another", "load")

@@ -87,6 +87,18 @@ class Bench(conformance.Bench):
         rows = self.sql(f"SELECT {columns} FROM {{orders}} ORDER BY order_id, amount")
         return [tuple(str(value) if hasattr(value, "year") else value for value in row) for row in rows]
 
+    def stage(self, staging: str, *rows: tuple[Any, ...]) -> None:
+        for row in rows:
+            values = ", ".join(f"'{value}'" for value in row)
+            self.sql(f"INSERT INTO {staging} VALUES ({values})")
+
+    def is_staged(self, staging: str) -> bool:
+        try:
+            self.sql(f"SELECT 1 FROM {staging}")
+        except (sqlite3.Error, psycopg.Error, psycopg2.Error):
+            return False
+        return True
+
     def empty(self, table: str) -> None:
         self.sql(f"DELETE FROM {{{table}}}")
 

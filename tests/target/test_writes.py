@@ -32,37 +32,6 @@ def test_the_clock_of_a_key_never_goes_back(bench: Bench) -> None:
     assert target.look([DAY])[DAY].published_at == "2099-01-01T00:00:00.000000Z"
 
 
-def test_a_table_that_others_fill_is_seen_by_them_and_gone_afterwards(bench: Bench) -> None:
-    bench.make()
-    bench.fill("orders", *orders_on(DAY, 1))
-    bench.fill("source", *orders_on(DAY, 10, 20))
-    target = bench.target()
-    target.fence({DAY: Fence(1)}, LEDGER, 5)
-
-    with target.writing([DAY], secrets.token_hex(16), staged=True) as write:
-        bench.sql(f"INSERT INTO {write.staging} SELECT * FROM {{source}}")
-        audited = write.audit(digest=False)
-        write.publish({DAY: Expected(1, None)}, "t", LEDGER)
-
-    assert audited.partitions[DAY].measures == {"orders": "2", "amount": "30"}
-    assert audited.before[DAY].measures == {"orders": "1", "amount": "1"}
-    assert [amount for _, _, amount in bench.orders()] == [10, 20]
-    with pytest.raises(Exception, match="_bf_"):
-        bench.sql(f"SELECT * FROM {write.staging}")
-
-
-def test_what_a_dead_attempt_staged_is_swept_and_what_lives_is_not(bench: Bench) -> None:
-    bench.make()
-    target, tokens = bench.target(), [secrets.token_hex(16), secrets.token_hex(16)]
-
-    with target.writing([DAY], tokens[0], staged=True) as dead, target.writing([DAY], tokens[1], staged=True) as live:
-        target.sweep([tokens[0], secrets.token_hex(16)])
-
-        assert bench.sql(f"SELECT count(*) FROM {live.staging}") == [(0,)]
-        with pytest.raises(Exception, match="_bf_"):
-            bench.sql(f"SELECT count(*) FROM {dead.staging}")
-
-
 def test_two_selects_add_up(bench: Bench) -> None:
     bench.make()
     bench.fill("source", *orders_on(DAY, 10, 20))
