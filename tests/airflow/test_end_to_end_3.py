@@ -794,8 +794,8 @@ def midnights(said: str) -> list[int]:
 
 def commands_of(page: Path) -> list[list[str]]:
     """Return the commands of each block of a page that shows some, as a person types them."""
-    blocks = re.findall(r"^```\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    shown = [[line.removeprefix("$ ").partition("  #")[0] for line in b.splitlines() if line[0] == "$"] for b in blocks]
+    blocks = [text for _, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)]
+    shown = [[line[2:].partition("  #")[0] for line in b.splitlines() if line.startswith("$ ")] for b in blocks]
     return [block for block in shown if block]
 
 
