@@ -787,9 +787,12 @@ def test_the_commands_of_the_page_do_what_it_says(world: World) -> None:
 
 
 def midnights(said: str) -> list[int]:
-    """Return the days of February whose midnight in New York is among the runs that a dry run lists."""
+    """Return the days of February whose midnight in New York is among the runs that a dry run lists.
+
+    Airflow writes the first one in the offset that was typed, the others in UTC.
+    """
     listed = said.partition("Runs to be attempted")[2]
-    return [int(day) for day in re.findall(r"2026-02-(\d\d) 05:00:00\+00:00", listed)]
+    return [int(day) for day in re.findall(r"2026-02-(\d\d) (?:05:00:00\+00:00|00:00:00-05:00)", listed)]
 
 
 def commands_of(page: Path) -> list[list[str]]:
