@@ -1,0 +1,110 @@
+// What a run would do now. It reads the source, so it is asked for by a button and never on its own.
+
+import { Badge, Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
+import { useState } from "react";
+
+import { counted } from "./axis.ts";
+import { Trouble } from "./parts.tsx";
+import { ask, known, type Failure, type Figures, type Plan } from "./server.ts";
+import { figure } from "./texts.ts";
+import { spansOf } from "./verbs.ts";
+import type { View } from "./view.ts";
+
+const PALETTES: Record<string, string> = { change: "green", unchanged: "gray", skipped: "orange", refused: "red", failed: "red" };
+
+export function PlanButton({ view, places }: { view: View; places: readonly number[] }) {
+  const { axis, told } = view;
+  const [plan, setPlan] = useState<Plan>();
+  const [failure, setFailure] = useState<Failure>();
+  const [busy, setBusy] = useState(false);
+  const look = async () => {
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      const spans = spansOf(places).map(([first, last]) => [axis.key(first), axis.key(last)]);
+      setPlan(await ask<Plan>(`datasets/${encodeURIComponent(told.dataset)}/plan`, { spans }));
+    } catch (error) {
+      setFailure(known(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <Box aria-live="polite">
+      <Button size="sm" variant="outline" loading={busy} loadingText="Reading the source" disabled={places.length === 0} onClick={() => void look()}>
+        What would a run do now?
+      </Button>
+      {failure && (
+        <Box mt={2}>
+          <Trouble failure={failure} />
+        </Box>
+      )}
+      {plan && <Shown plan={plan} view={view} />}
+    </Box>
+  );
+}
+
+function Shown({ plan, view }: { plan: Plan; view: View }) {
+  const counts = [
+    ["change", plan.change],
+    ["unchanged", plan.unchanged],
+    ["skipped", plan.skipped],
+    ["refused", plan.refused],
+    ["not known", plan.unknown],
+  ] as const;
+  return (
+    <Box mt={3} as="section" aria-label="Plan">
+      <HStack wrap="wrap" gap={1.5} mb={1}>
+        <Heading as="h3" size="sm">
+          Of {counted(plan.asked, view.axis.grain)}
+        </Heading>
+        {counts.map(
+          ([word, count]) =>
+            count > 0 && (
+              <Badge key={word} colorPalette={PALETTES[word] ?? "gray"}>
+                {count.toLocaleString("en-US")} {word}
+              </Badge>
+            ),
+        )}
+      </HStack>
+      <Box overflow="auto" maxH="22rem" tabIndex={0} role="region" aria-label="The plan as a table">
+        <Table.Root size="sm" fontVariantNumeric="tabular-nums">
+          <Table.Header>
+            <Table.Row>
+              {["Partition", "What", "Why", "From → to"].map((text) => (
+                <Table.ColumnHeader key={text}>{text}</Table.ColumnHeader>
+              ))}
+            </Table.Row>
+          </Table.Header>
+          <Table.Body>
+            {plan.partitions.slice(0, 400).map((one) => (
+              <Table.Row key={one.key}>
+                <Table.Cell whiteSpace="nowrap">{one.key}</Table.Cell>
+                <Table.Cell>
+                  <Badge colorPalette={PALETTES[one.action] ?? "gray"}>{one.action}</Badge>
+                </Table.Cell>
+                <Table.Cell>{one.reason}</Table.Cell>
+                <Table.Cell>
+                  <Moves before={one.before} after={one.after} />
+                </Table.Cell>
+              </Table.Row>
+            ))}
+          </Table.Body>
+        </Table.Root>
+      </Box>
+      {plan.partitions.length > 400 && <Text fontSize="sm">The first 400 are shown.</Text>}
+    </Box>
+  );
+}
+
+function Moves({ before, after }: { before: Figures | null; after: Figures | null }) {
+  if (after === null) return <>–</>;
+  return (
+    <>
+      {Object.keys(after).map((name) => (
+        <Text key={name} whiteSpace="nowrap">
+          {name} {before?.[name] === after[name] ? figure(after[name]) : `${figure(before?.[name])} → ${figure(after[name])}`}
+        </Text>
+      ))}
+    </>
+  );
+}
