@@ -7,8 +7,10 @@ AIRFLOW2 := .venv-airflow2/bin
 STAND := .venv-stand/bin
 OLDEST := --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes -r requirements/oldest.txt
 
+PAGE := plugins/backfill_airflow/page/partitions.js
+
 .PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
-.PHONY: bench-datasets airflow kafka stand clickstream-test lock clean
+.PHONY: bench-datasets airflow kafka stand clickstream-test page test-page lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -58,6 +60,18 @@ bench-clickstream: .venv/.ready .venv-stand/.ready  ## a day published, against 
 bench-datasets: .venv/.ready  ## a million rows under guard against the naked delete and insert, and a full ledger: 15 minutes
 	@$(BIN)/python -m benchmarks.datasets
 	@$(BIN)/python -m benchmarks.ledger
+
+page: $(PAGE)  ## what Airflow's page shows of partitions, built by npm into the package
+
+$(PAGE): page/node_modules/.ready $(wildcard page/src/*) page/tsconfig.json page/vite.config.mjs
+	@npm --prefix page run --silent build
+
+page/node_modules/.ready: page/package-lock.json page/package.json
+	@npm --prefix page ci --silent
+	@touch $@
+
+test-page: page/node_modules/.ready  ## the page's own rules: keys, layout, words; without a browser
+	@npm --prefix page test --silent
 
 .venv/.ready: requirements/dev.txt requirements/clickstream.txt
 	@$(PYTHON) -m venv .venv
@@ -110,4 +124,4 @@ lock: .venv/.ready  ## lock the requirements again, with hashes
 	done
 
 clean:
-	@rm -rf .venv* .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	@rm -rf .venv* .mypy_cache .pytest_cache .ruff_cache .hypothesis build *.egg-info page/node_modules page/build $(dir $(PAGE))

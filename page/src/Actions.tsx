@@ -1,6 +1,6 @@
 // What can be done with what is chosen. Each action says in words what will happen, and asks why.
 
-import { Alert, Box, Button, CloseButton, Dialog, Field, Flex, Portal, Text, Textarea } from "@chakra-ui/react";
+import { Alert, Box, Button, chakra, CloseButton, Dialog, Field, Flex, Portal, Text, Textarea } from "@chakra-ui/react";
 import { useRef, useState } from "react";
 
 import { Run, Trouble } from "./parts.tsx";
@@ -101,8 +101,9 @@ function Confirm(props: { verb: Verb; dataset: string; onClose: () => void; onDo
       <Portal>
         <Dialog.Backdrop />
         <Dialog.Positioner>
-          <Dialog.Content asChild>
-            <form
+          <Dialog.Content>
+            <chakra.form
+              display="contents"
               onSubmit={(event) => {
                 event.preventDefault();
                 if (!empty && !busy) void submit();
@@ -139,7 +140,7 @@ function Confirm(props: { verb: Verb; dataset: string; onClose: () => void; onDo
               <Dialog.CloseTrigger asChild>
                 <CloseButton size="sm" type="button" />
               </Dialog.CloseTrigger>
-            </form>
+            </chakra.form>
           </Dialog.Content>
         </Dialog.Positioner>
       </Portal>

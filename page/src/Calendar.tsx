@@ -1,6 +1,6 @@
 // The calendar: an SVG a block, one path a state in it. What is under the cursor is a cell of a grid for screen readers.
 
-import { Box, chakra, Flex, Heading } from "@chakra-ui/react";
+import { Box, Flex } from "@chakra-ui/react";
 import { memo, useEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
 
 import type { Axis } from "./axis.ts";
@@ -123,13 +123,14 @@ export function Calendar({ name, axis, letters, selection, onSelect, onOpen, des
         order.map((index) => {
           const block = drawn.blocks[index] as Block;
           return (
-            <Box key={block.label} role="rowgroup" aria-label={block.label} position="relative" mb={2}>
+            // Plain elements: there may be a hundred blocks, and a styled one costs ten times as much.
+            <div key={block.label} role="rowgroup" aria-label={block.label} style={{ marginBottom: 8 }}>
               {block.label && (
-                <Heading as="h3" size="xs" fontVariantNumeric="tabular-nums" aria-hidden mb={0.5}>
+                <div aria-hidden style={TITLE}>
                   {block.label}
-                </Heading>
+                </div>
               )}
-              <Box position="relative" w="fit-content">
+              <div style={{ position: "relative", width: "fit-content" }}>
                 <Marks
                   svg={(svg) => (svg === null ? blocks.current.delete(index) : blocks.current.set(index, svg))}
                   drawn={drawn}
@@ -154,13 +155,15 @@ export function Calendar({ name, axis, letters, selection, onSelect, onOpen, des
                 {hover !== undefined && drawn.blockOf(hover) === index && (
                   <Tip lines={describe(hover)} at={corner(block, drawn.cell(hover), size)} size={size} width={width} />
                 )}
-              </Box>
-            </Box>
+              </div>
+            </div>
           );
         })}
     </Box>
   );
 }
+
+const TITLE = { fontSize: 12, fontWeight: 600, fontVariantNumeric: "tabular-nums" } as const;
 
 const RING = { outline: "2px solid", outlineColor: "fg", outlineOffset: "1px" };
 
@@ -227,9 +230,9 @@ const Marks = memo(
     const height = lines * HEAD + block.rows * size;
     const width = SIDE + block.columns * size + 1;
     return (
-      <Box css={{ contentVisibility: "auto", containIntrinsicSize: `${width}px ${height}px` }}>
-      <chakra.svg ref={svg} aria-hidden display="block" width={width} height={height}>
-        <chakra.g fill="fg.muted" fontSize="10px">
+      <div style={{ contentVisibility: "auto", containIntrinsicSize: `${width}px ${height}px` }}>
+      <svg ref={svg} aria-hidden width={width} height={height} style={{ display: "block" }}>
+        <g fill="var(--chakra-colors-fg-muted)" fontSize="10px">
           {block.heads.map(({ column, line, text }) => (
             <text
               key={`${line}-${column}`}
@@ -244,8 +247,8 @@ const Marks = memo(
               {text}
             </text>
           ))}
-        </chakra.g>
-        {shown && from <= to && <chakra.path d={rangePath(drawn, block, from, to, size)} fill="var(--bf-range)" />}
+        </g>
+        {shown && from <= to && <path d={rangePath(drawn, block, from, to, size)} fill="var(--bf-range)" />}
         {paths.map(([state, path]) =>
           LOOKS[state].outline === true ? (
             <path key={state} d={path} fill="none" stroke={ink(state)} strokeWidth={1} />
@@ -253,8 +256,8 @@ const Marks = memo(
             <path key={state} d={path} fill={ink(state)} fillRule="evenodd" />
           ),
         )}
-      </chakra.svg>
-      </Box>
+      </svg>
+      </div>
     );
   },
   (a, b) =>

@@ -21,7 +21,6 @@ export function Choice({ view: { axis }, first, last, onSelect }: Props) {
   useEffect(() => setTo(axis.key(last)), [axis, last]);
   const places = [axis.place(from), axis.place(to)] as const;
   const wrong = places.includes(undefined);
-  const type = axis.grain === "day" ? "date" : axis.grain === "month" ? "month" : "text";
   const fields = [
     ["From", from, setFrom, 0],
     ["To, inclusive", to, setTo, 1],
@@ -44,10 +43,9 @@ export function Choice({ view: { axis }, first, last, onSelect }: Props) {
             <Field.Label fontSize="xs">{label}</Field.Label>
             <Input
               size="xs"
-              type={type}
               value={value}
-              min={axis.key(0)}
-              max={axis.key(axis.length - 1)}
+              autoComplete="off"
+              fontVariantNumeric="tabular-nums"
               onChange={(event) => set(event.target.value)}
             />
           </Field.Root>
@@ -56,6 +54,11 @@ export function Choice({ view: { axis }, first, last, onSelect }: Props) {
           Choose
         </Button>
       </Flex>
+      {wrong && (
+        <Text fontSize="xs" color="fg.error" mt={1} role="alert">
+          From {axis.key(0)} to {axis.key(axis.length - 1)}, written like these.
+        </Text>
+      )}
     </form>
   );
 }

@@ -1,9 +1,10 @@
 // One dataset: its past as a calendar, a measure as a line over it, and what is chosen beside it.
 
-import { Alert, Box, Flex, Grid, Heading, HStack, NativeSelect, Text } from "@chakra-ui/react";
+import { Alert, Box, Button, Flex, Grid, Heading, HStack, NativeSelect, Text } from "@chakra-ui/react";
 import { useCallback, useDeferredValue, useMemo, useRef } from "react";
 import { useSearchParams } from "react-router-dom";
 
+import { rangeText } from "./axis.ts";
 import { bounds, Calendar, type Selection } from "./Calendar.tsx";
 import { Chart } from "./Chart.tsx";
 import { Mark, To, Trouble, Waiting } from "./parts.tsx";
@@ -83,6 +84,10 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
       }),
     [axis, told, measure],
   );
+  const show = () => {
+    panel.current?.scrollIntoView({ block: "start" });
+    panel.current?.focus({ preventScroll: true });
+  };
   const next = (state: State) => {
     for (let step = 1; step <= axis.length; step += 1) {
       const place = (selection.cursor - step + axis.length) % axis.length;
@@ -93,7 +98,7 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
   return (
     <>
       <Flex wrap="wrap" gap={2} align="center" mb={2}>
-        <Heading as="h2" size="md" mr={2}>
+        <Heading as="h1" size="md" mr={2}>
           {told.dataset}
         </Heading>
         {STATES.filter((state) => view.counts[state] > 0).map((state) => (
@@ -105,9 +110,9 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
             display="inline-flex"
             alignItems="center"
             gap={1.5}
-            fontSize="sm"
-            px={2}
-            py={1}
+            fontSize={{ base: "xs", md: "sm" }}
+            px={{ base: 1.5, md: 2 }}
+            py={{ base: 0.5, md: 1 }}
             borderWidth="1px"
             borderRadius="md"
             cursor="pointer"
@@ -164,7 +169,7 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
             letters={view.letters}
             selection={selection}
             onSelect={select}
-            onOpen={() => panel.current?.focus()}
+            onOpen={show}
             describe={describe}
           />
         </Box>
@@ -189,6 +194,29 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
           )}
         </Box>
       </Grid>
+      <Flex
+        hideFrom="xl"
+        position="sticky"
+        bottom={0}
+        mx={{ base: -3, md: -4 }}
+        mb={{ base: -3, md: -4 }}
+        px={4}
+        py={2}
+        gap={3}
+        align="center"
+        bg="bg.panel"
+        borderTopWidth="1px"
+        zIndex="docked"
+        fontSize="sm"
+      >
+        <Mark state={view.state(last)} />
+        <Text flex="1" minW={0} truncate aria-hidden>
+          {first === last ? describe(last).join(", ") : rangeText(axis.key(first), axis.key(last))}
+        </Text>
+        <Button size="xs" onClick={show}>
+          Details
+        </Button>
+      </Flex>
     </>
   );
 }

@@ -35,6 +35,9 @@ function text(grain: "day" | "hour" | "month", value: number): string {
 const unit = (grain: "day" | "hour") => (grain === "day" ? DAY : 3_600_000);
 const pad = (value: number, width = 2) => String(value).padStart(width, "0");
 
+/** Days since 1970-01-01, a Thursday. */
+export const dayNumber = (year: number, month: number, day: number) => utc(year, month, day) / DAY;
+
 /** Milliseconds of the midnight of a day: Date.UTC takes the years 0 to 99 for the twentieth century's. */
 function utc(year: number, month: number, day: number): number {
   return new Date(0).setUTCFullYear(year, month - 1, day);
@@ -63,10 +66,10 @@ export function list(keys: readonly string[]): Axis {
   return { grain: "key", length: keys.length, key: (place) => keys[place] ?? "", place: (key) => places.get(key) };
 }
 
-/** Year, month, day of the month and hour of a key, the weekday from Monday, 0. */
-export function parts(key: string): { year: number; month: number; day: number; hour: number; weekday: number } {
+/** Year, month, day of the month and hour of a key. */
+export function parts(key: string): { year: number; month: number; day: number; hour: number } {
   const [year = 0, month = 1, day = 1, hour = 0] = key.split(/[-T]/).map(Number);
-  return { year, month, day, hour, weekday: (new Date(utc(year, month, day)).getUTCDay() + 6) % 7 };
+  return { year, month, day, hour };
 }
 
 /** A range in words, its end the last one that it covers. */

@@ -1,6 +1,6 @@
 // Where a partition is drawn. A block is a year of days, a month of hours, all months, or a part of a list of keys.
 
-import { parts, type Axis } from "./axis.ts";
+import { dayNumber, parts, type Axis } from "./axis.ts";
 
 export interface Block {
   label: string;
@@ -48,39 +48,46 @@ export function layout(axis: Axis, columns: number): Layout {
 }
 
 function days(axis: Axis, columns: number): Layout {
+  if (!axis.length) return nothing;
   const wide = Math.max(1, Math.min(54, columns));
   // Lines of equal length: half a year each, or a third.
   const weeks = Math.ceil(54 / Math.ceil(54 / wide));
-  const year = (place: number) => axis.key(place).slice(0, 4);
-  const starts = firsts(axis, year);
-  const shift = (first: number) => {
-    const { year: one, month, day, weekday } = parts(axis.key(first));
-    const start = new Date(0).setUTCFullYear(one, 0, 1);
-    const past = Math.round((new Date(0).setUTCFullYear(one, month - 1, day) - start) / 86_400_000);
-    return (((weekday - past) % 7) + 7) % 7 + past;
-  };
-  const shifts = starts.map(shift);
+  const start = ordinal(axis.key(0));
+  const { year: oldest } = parts(axis.key(0));
+  const { year: newest } = parts(axis.key(axis.length - 1));
+  const years = Array.from({ length: newest - oldest + 1 }, (_, at) => oldest + at);
+  const starts = years.map((year) => Math.max(0, dayNumber(year, 1, 1) - start));
+  // The place of the Monday of the week in which a year begins.
+  const mondays = years.map((year) => dayNumber(year, 1, 1) - weekday(dayNumber(year, 1, 1)) - start);
   const block = (place: number) => find(starts, place);
   const cell = (place: number): Cell => {
-    const one = block(place);
-    const day = place - (starts[one] ?? 0) + (shifts[one] ?? 0);
+    const day = place - (mondays[block(place)] ?? 0);
     const week = Math.floor(day / 7);
     return { column: week % weeks, row: Math.floor(week / weeks) * 7 + (day % 7) };
   };
-  const blocks = starts.map((first, index): Block => {
+  const blocks = years.map((year, index): Block => {
+    const first = starts[index] ?? 0;
     const last = (starts[index + 1] ?? axis.length) - 1;
-    const heads = [];
-    for (let place = first; place <= last; place += 1) {
-      const { month, day } = parts(axis.key(place));
-      if (day !== 1 && place !== first) continue;
+    const heads = MONTHS.flatMap((text, month) => {
+      const place = dayNumber(year, month + 1, 1) - start;
+      if (place < first || place > last) return [];
       const { column, row } = cell(place);
-      if (day === 1 || !heads.length) heads.push({ column, line: Math.floor(row / 7), text: MONTHS[month - 1] ?? "" });
-    }
+      return [{ column, line: Math.floor(row / 7), text }];
+    });
     const lines = Math.floor(cell(last).row / 7) + 1;
     const sides = Array.from({ length: lines }, (_, line) =>
       ["Mon", "Wed", "Fri"].map((text, at) => ({ row: line * 7 + at * 2, text })),
     ).flat();
-    return { label: year(first), first, last, columns: weeks, rows: lines * 7, rowsPerLine: 7, heads: apart(heads), sides };
+    return {
+      label: axis.key(first).slice(0, 4),
+      first,
+      last,
+      columns: weeks,
+      rows: lines * 7,
+      rowsPerLine: 7,
+      heads: apart(heads, weeks),
+      sides,
+    };
   });
   return {
     blocks,
@@ -88,37 +95,48 @@ function days(axis: Axis, columns: number): Layout {
     cell,
     at: (one, { column, row }) => {
       const week = Math.floor(row / 7) * weeks + column;
-      const place = week * 7 + (row % 7) - (shifts[one] ?? 0) + (starts[one] ?? 0);
-      return inside(blocks[one], place);
+      return inside(blocks[one], week * 7 + (row % 7) + (mondays[one] ?? 0));
     },
     step: { right: 7, down: 1 },
   };
 }
 
+/** The day that a key is or is of, in days since 1970. */
+function ordinal(key: string): number {
+  const { year, month, day } = parts(key);
+  return dayNumber(year, month, day);
+}
+
+/** The weekday of a day, from Monday, 0. */
+export const weekday = (day: number) => (((day + 3) % 7) + 7) % 7;
+
 function hours(axis: Axis): Layout {
-  const month = (place: number) => axis.key(place).slice(0, 7);
-  const starts = firsts(axis, month);
+  if (!axis.length) return nothing;
+  const start = ordinal(axis.key(0)) * 24 + parts(axis.key(0)).hour;
+  const from = parts(axis.key(0));
+  const to = parts(axis.key(axis.length - 1));
+  const oldest = from.year * 12 + from.month - 1;
+  const months = Array.from({ length: to.year * 12 + to.month - oldest }, (_, at) => {
+    const month = oldest + at;
+    return dayNumber(Math.floor(month / 12), (month % 12) + 1, 1) * 24 - start;
+  });
+  const starts = months.map((place) => Math.max(0, place));
   const block = (place: number) => find(starts, place);
   const cell = (place: number): Cell => {
-    const { day, hour } = parts(axis.key(place));
-    return { column: day - 1, row: hour };
+    const hour = place - (months[block(place)] ?? 0);
+    return { column: Math.floor(hour / 24), row: hour % 24 };
   };
   const blocks = starts.map((first, index): Block => {
     const last = (starts[index + 1] ?? axis.length) - 1;
     const heads = [1, 8, 15, 22, 29].map((day) => ({ column: day - 1, line: 0, text: String(day) }));
     const sides = [0, 6, 12, 18].map((hour) => ({ row: hour, text: `${String(hour).padStart(2, "0")}h` }));
-    return { label: month(first), first, last, columns: 31, rows: 24, rowsPerLine: 24, heads, sides };
+    return { label: axis.key(first).slice(0, 7), first, last, columns: 31, rows: 24, rowsPerLine: 24, heads, sides };
   });
   return {
     blocks,
     blockOf: block,
     cell,
-    at: (one, { column, row }) => {
-      const start = blocks[one]?.first;
-      if (start === undefined) return undefined;
-      const from = cell(start);
-      return inside(blocks[one], start + (column - from.column) * 24 + row - from.row);
-    },
+    at: (one, { column, row }) => inside(blocks[one], (months[one] ?? 0) + column * 24 + row),
     step: { right: 24, down: 1 },
   };
 }
@@ -176,18 +194,6 @@ const nothing: Layout = {
   step: { right: 1, down: 1 },
 };
 
-/** The first place of each block, by what names the block. */
-function firsts(axis: Axis, name: (place: number) => string): number[] {
-  const found: number[] = [];
-  let last = "";
-  for (let place = 0; place < axis.length; place += 1) {
-    const now = name(place);
-    if (now !== last) found.push(place);
-    last = now;
-  }
-  return found;
-}
-
 function find(starts: readonly number[], place: number): number {
   let low = 0;
   let high = starts.length;
@@ -203,10 +209,11 @@ function inside(block: Block | undefined, place: number): number | undefined {
   return block !== undefined && place >= block.first && place <= block.last ? place : undefined;
 }
 
-/** Leave out a head that would stand on the one before it. */
-function apart<T extends { column: number; line: number }>(heads: T[]): T[] {
+/** Leave out a head that would stand on the one before it, or over the edge. */
+function apart<T extends { column: number; line: number }>(heads: T[], columns: number): T[] {
   return heads.filter((head, at) => {
     const before = heads[at - 1];
-    return before === undefined || before.line !== head.line || head.column - before.column > 2;
+    const stands = before !== undefined && before.line === head.line && head.column - before.column <= 2;
+    return !stands && head.column < columns - 1;
   });
 }

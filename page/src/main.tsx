@@ -12,7 +12,7 @@ const MINUTE = 60;
 
 function Partitions({ dagId }: { dagId?: string }) {
   return (
-    <Box css={PALETTE} p={{ base: 3, md: 4 }} h="100%" overflowY="auto" data-testid="partitions">
+    <Box as="main" css={PALETTE} p={{ base: 3, md: 4 }} h="100%" overflowY="auto" data-testid="partitions">
       <Shown dagId={dagId} />
     </Box>
   );
