@@ -40,7 +40,8 @@ export function Calendar({ name, axis, letters, selection, onSelect, onOpen, des
   const widest = Math.max(1, ...drawn.blocks.map((block) => block.columns));
   const size = Math.max(10, Math.min(LARGEST, Math.floor((width - SIDE - 1) / widest)));
   const [hover, setHover] = useState<number>();
-  const drag = useRef<Selection | undefined>(undefined);
+  // While the mouse is down: where the range begins, and what was chosen before.
+  const drag = useRef<{ anchor: number; before: Selection } | undefined>(undefined);
   const blocks = useRef(new Map<number, SVGSVGElement>());
   const [first, last] = bounds(selection);
 
@@ -57,19 +58,18 @@ export function Calendar({ name, axis, letters, selection, onSelect, onOpen, des
   const press = (event: PointerEvent<HTMLDivElement>) => {
     const place = placeAt(event);
     if (place === undefined || event.button !== 0) return;
-    drag.current = selection;
-    onSelect({ anchor: event.shiftKey ? selection.anchor : place, cursor: place });
+    const anchor = event.shiftKey ? selection.anchor : place;
+    drag.current = { anchor, before: selection };
+    onSelect({ anchor, cursor: place });
     if (event.pointerType === "mouse") event.currentTarget.setPointerCapture(event.pointerId);
   };
   const move = (event: PointerEvent<HTMLDivElement>) => {
     const place = placeAt(event);
     setHover(place);
-    if (drag.current !== undefined && place !== undefined && place !== selection.cursor) {
-      onSelect({ anchor: selection.anchor, cursor: place });
-    }
+    if (drag.current !== undefined && place !== undefined) onSelect({ anchor: drag.current.anchor, cursor: place });
   };
   const cancel = () => {
-    if (drag.current !== undefined) onSelect(drag.current);
+    if (drag.current !== undefined) onSelect(drag.current.before);
     drag.current = undefined;
   };
 
@@ -232,7 +232,7 @@ const Marks = memo(
     return (
       <div style={{ contentVisibility: "auto", containIntrinsicSize: `${width}px ${height}px` }}>
       <svg ref={svg} aria-hidden width={width} height={height} style={{ display: "block" }}>
-        <g fill="var(--chakra-colors-fg-muted)" fontSize="10px">
+        <g style={{ fill: "var(--chakra-colors-fg-muted)", fontSize: 10 }}>
           {block.heads.map(({ column, line, text }) => (
             <text
               key={`${line}-${column}`}
@@ -248,13 +248,22 @@ const Marks = memo(
             </text>
           ))}
         </g>
-        {shown && from <= to && <path d={rangePath(drawn, block, from, to, size)} fill="var(--bf-range)" />}
+        {shown && from <= to && <path d={ground(drawn, block, from, to, size)} fill="var(--bf-range)" />}
         {paths.map(([state, path]) =>
           LOOKS[state].outline === true ? (
             <path key={state} d={path} fill="none" stroke={ink(state)} strokeWidth={1} />
           ) : (
             <path key={state} d={path} fill={ink(state)} fillRule="evenodd" />
           ),
+        )}
+        {shown && from <= to && (
+          <path
+            d={outline(drawn, block, from, to, size)}
+            fill="none"
+            stroke="var(--bf-line)"
+            strokeWidth="2"
+            strokeLinejoin="round"
+          />
         )}
       </svg>
       </div>
@@ -282,7 +291,28 @@ function statePaths(drawn: Layout, block: Block, letters: string, size: number):
   return [...found].map(([state, paths]) => [state, paths.join("")]);
 }
 
-function rangePath(drawn: Layout, block: Block, from: number, to: number, size: number): string {
+/** The outline of a range. */
+function outline(drawn: Layout, block: Block, from: number, to: number, size: number): string {
+  const chosen = (column: number, row: number, line: number) => {
+    if (row < 0 || column < 0 || column >= block.columns || lineOf(block, row) !== line) return false;
+    const place = drawn.at(drawn.blockOf(from), { column, row });
+    return place !== undefined && place >= from && place <= to;
+  };
+  let path = "";
+  for (let place = from; place <= to; place += 1) {
+    const { column, row } = drawn.cell(place);
+    const line = lineOf(block, row);
+    const [x, y] = corner(block, { column, row }, size);
+    if (!chosen(column, row - 1, line)) path += `M${x} ${y}h${size}`;
+    if (!chosen(column, row + 1, line)) path += `M${x} ${y + size}h${size}`;
+    if (!chosen(column - 1, row, line)) path += `M${x} ${y}v${size}`;
+    if (!chosen(column + 1, row, line)) path += `M${x + size} ${y}v${size}`;
+  }
+  return path;
+}
+
+/** The cells of a range, to be laid under them. */
+function ground(drawn: Layout, block: Block, from: number, to: number, size: number): string {
   let path = "";
   for (let place = from; place <= to; place += 1) {
     const [x, y] = corner(block, drawn.cell(place), size);

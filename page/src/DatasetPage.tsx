@@ -1,7 +1,7 @@
 // One dataset: its past as a calendar, a measure as a line over it, and what is chosen beside it.
 
 import { Alert, Box, Button, Flex, Grid, Heading, HStack, NativeSelect, Text } from "@chakra-ui/react";
-import { useCallback, useDeferredValue, useMemo, useRef } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { useSearchParams } from "react-router-dom";
 
 import { rangeText } from "./axis.ts";
@@ -52,24 +52,35 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
   const zone = useZone();
   const [params, setParams] = useSearchParams();
   const panel = useRef<HTMLDivElement>(null);
+  // Kept here, so that it follows the hand; the address follows it when the hand rests.
+  const [chosen, setChosen] = useState({ from: params.get("from") ?? "", to: params.get("to") ?? "" });
   const selection = useMemo((): Selection => {
-    const from = axis.place(params.get("from") ?? "");
-    const to = axis.place(params.get("to") ?? params.get("from") ?? "");
+    const from = axis.place(chosen.from);
+    const to = axis.place(chosen.to);
     return { anchor: from ?? to ?? axis.length - 1, cursor: to ?? from ?? axis.length - 1 };
-  }, [axis, params]);
+  }, [axis, chosen]);
   const select = useCallback(
-    ({ anchor, cursor }: Selection) =>
-      setParams(
+    ({ anchor, cursor }: Selection) => setChosen({ from: axis.key(anchor), to: axis.key(cursor) }),
+    [axis],
+  );
+  // The router makes a new setter after each change of the address; the effect is about what is chosen alone.
+  const address = useRef(setParams);
+  address.current = setParams;
+  useEffect(() => {
+    if (chosen.from === "") return undefined;
+    const timer = setTimeout(() => {
+      address.current(
         (before) => {
-          before.set("from", axis.key(anchor));
-          if (cursor === anchor) before.delete("to");
-          else before.set("to", axis.key(cursor));
+          before.set("from", chosen.from);
+          before.set("to", chosen.to);
+          if (chosen.to === chosen.from) before.delete("to");
           return before;
         },
         { replace: true, preventScrollReset: true },
-      ),
-    [axis, setParams],
-  );
+      );
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [chosen]);
   const describe = useCallback((place: number) => view.describe(place, zone), [view, zone]);
   const settled = useDeferredValue(selection);
   const [first, last] = bounds(settled);

@@ -1,12 +1,13 @@
 // One partition: what it holds, since when and by whom, its corrections and its history, and what a run would do now.
 
 import { Box, Heading, HStack, Table, Text } from "@chakra-ui/react";
-import type { ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 
 import { Actions } from "./Actions.tsx";
 import type { Selection } from "./Calendar.tsx";
 import { Line, Run, StateName, Time, Trouble, Waiting } from "./parts.tsx";
 import { Choice } from "./Choice.tsx";
+import { PlanButton } from "./PlanButton.tsx";
 import { useAnswer, type Figures, type HistoryLine, type One } from "./server.ts";
 import { figure } from "./texts.ts";
 import type { View } from "./view.ts";
@@ -20,6 +21,7 @@ interface Props {
 
 export function PartitionPanel({ view, place, onSelect, onChanged }: Props) {
   const key = view.axis.key(place);
+  const places = useMemo(() => [place], [place]);
   // Asked again whenever what the calendar knows of it has changed.
   const seen = `${view.letters[place] ?? ""}${view.told.published_at[place] ?? ""}`;
   const { told, failure } = useAnswer<One>(
@@ -32,7 +34,8 @@ export function PartitionPanel({ view, place, onSelect, onChanged }: Props) {
       {failure && <Trouble failure={failure} />}
       {told === undefined && failure === undefined && <Waiting what="Reading its history" />}
       {told && <Facts one={told} />}
-      <Actions view={view} places={[place]} onChanged={onChanged} />
+      <Actions view={view} places={places} onChanged={onChanged} />
+      <PlanButton view={view} places={places} />
       {told && told.corrections.length > 0 && (
         <Section title="Corrections">
           {told.corrections.map((one) => (

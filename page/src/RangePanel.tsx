@@ -24,7 +24,7 @@ interface Props {
 }
 
 export function RangePanel({ view, first, last, onSelect, onChanged }: Props) {
-  const [narrowing, setNarrowing] = useState<Narrowing>("everything");
+  const [narrowing, setNarrowing] = useState<Narrowing>("All");
   const places = view.places(first, last, NARROWED[narrowing]);
   const grain = view.axis.grain;
   return (
@@ -46,7 +46,7 @@ export function RangePanel({ view, first, last, onSelect, onChanged }: Props) {
         <SegmentGroup.Root
           size="xs"
           value={narrowing}
-          onValueChange={({ value }) => setNarrowing((value ?? "everything") as Narrowing)}
+          onValueChange={({ value }) => setNarrowing((value ?? "All") as Narrowing)}
           aria-label="Narrow the range to"
         >
           <SegmentGroup.Indicator />

@@ -1,6 +1,7 @@
 // The component that Airflow's page shows: in the navigation for all datasets, on a DAG for those that it writes.
 
 import { Box } from "@chakra-ui/react";
+import { useEffect, useState } from "react";
 import { useSearchParams } from "react-router-dom";
 
 import { DatasetPage } from "./DatasetPage.tsx";
@@ -10,10 +11,23 @@ import { useAnswer, type Overview } from "./server.ts";
 
 const MINUTE = 60;
 
+/** Airflow draws a bundle anew, once, when the address first changes after it was loaded, and all state is lost. */
+let drawnAnew = false;
+
 function Partitions({ dagId }: { dagId?: string }) {
+  const [ready, setReady] = useState(drawnAnew);
+  const [, setParams] = useSearchParams();
+  useEffect(() => {
+    if (drawnAnew) return undefined;
+    // Let it be now, before there is any; where it is not drawn anew, go on.
+    drawnAnew = true;
+    setParams((same) => same, { replace: true });
+    const timer = setTimeout(() => setReady(true), 100);
+    return () => clearTimeout(timer);
+  }, []);
   return (
-    <Box as="main" css={PALETTE} p={{ base: 3, md: 4 }} h="100%" overflowY="auto" data-testid="partitions">
-      <Shown dagId={dagId} />
+    <Box as="main" css={PALETTE} p={{ base: 3, md: 4 }} h="100%" overflowY="auto">
+      {ready && <Shown dagId={dagId} />}
     </Box>
   );
 }

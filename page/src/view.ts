@@ -18,7 +18,7 @@ export interface View {
   places: (first: number, last: number, states: readonly State[]) => number[];
 }
 
-export const NARROWED = { everything: [], missing: ["missing"], failed: ["failed"], late: ["late"] } as const;
+export const NARROWED = { All: [], Missing: ["missing"], Failed: ["failed"], Late: ["late"] } as const;
 export type Narrowing = keyof typeof NARROWED;
 
 export function viewOf(told: DatasetTold): View {
@@ -40,7 +40,7 @@ export function viewOf(told: DatasetTold): View {
       if (holder !== undefined) lines.push(`held by ${holder.by}`);
       const at = told.published_at[place];
       const by = told.by[told.writers[place] ?? -1];
-      if (at) lines.push(`published ${time(at, zone)}${by === undefined ? "" : ` by ${by}`}`);
+      if (at) lines.push(`${time(at, zone)}${by === undefined ? "" : ` by ${by}`}`);
       return lines;
     },
     values: (measure) => (told.figures[measure] ?? []).map((value) => (value === null ? undefined : Number(value))),
