@@ -12,9 +12,9 @@ import { RangePanel } from "./RangePanel.tsx";
 import { PartitionPanel } from "./PartitionPanel.tsx";
 import { useAnswer, type DatasetTold } from "./server.ts";
 import { LOOKS, STATES, type State } from "./states.ts";
-import { useZone } from "./texts.ts";
 import { useWatch } from "./watch.ts";
 import { viewOf, type View } from "./view.ts";
+import { useZone } from "./zone.ts";
 
 export function DatasetPage({ name, dagId }: { name: string; dagId: string | undefined }) {
   const watch = useWatch();

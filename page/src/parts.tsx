@@ -6,7 +6,8 @@ import { Link as RouterLink, type To as ToPlace } from "react-router-dom";
 
 import type { Failure } from "./server.ts";
 import { ink, LOOKS, STATES, type State } from "./states.ts";
-import { ago, time, useZone } from "./texts.ts";
+import { ago, time } from "./texts.ts";
+import { useZone } from "./zone.ts";
 
 /** The colours of all states, as CSS variables that follow the theme. */
 export const PALETTE = {

@@ -1,7 +1,5 @@
 // Numbers and times as Airflow writes them, in the time zone that was chosen in Airflow.
 
-import { useEffect, useState } from "react";
-
 /** A number in few characters: `9.3M`. */
 export function compact(value: number): string {
   return value.toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 });
@@ -48,17 +46,4 @@ export function ago(iso: string, now: number): string {
     left = Math.floor(left / size);
   }
   return `${left} year${left === 1 ? "" : "s"} ago`;
-}
-
-/** The chosen zone, also after it is changed in another part of the page. */
-export function useZone(): string {
-  const [zone, setZone] = useState(chosenZone);
-  useEffect(() => {
-    const look = () => setZone(chosenZone());
-    for (const name of ["storage", "local-storage"]) window.addEventListener(name, look);
-    return () => {
-      for (const name of ["storage", "local-storage"]) window.removeEventListener(name, look);
-    };
-  }, []);
-  return zone;
 }
