@@ -29,7 +29,8 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@MYPYPATH=plugins:tools:tests/airflow:dags/examples $(AIRFLOW3)/mypy --no-error-summary --follow-imports=silent \
-	  plugins/*_airflow dags/*.py dags/examples/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py tests/airflow/dags_shop/*.py
+	  plugins/*_airflow dags/*.py dags/examples/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py tests/airflow/dags_shop/*.py \
+	  tests/airflow/plugins_page/*.py
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready
@@ -46,7 +47,7 @@ faults: .venv/.ready  ## the faults for longer: random operations by the minute,
 	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target tests/datasets \
 	  tests/clickstream/test_beside_a_live_generator.py
 
-test-airflow: .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
+test-airflow: test-page $(PAGE) .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
 	@$(AIRFLOW3)/pytest -q tests/airflow
 	@PYTHONPATH=.:plugins $(AIRFLOW2)/pytest -q tests/airflow
 
