@@ -10,7 +10,7 @@ OLDEST := --quiet --disable-pip-version-check --upgrade --no-deps --require-hash
 PAGE := plugins/backfill_airflow/page/partitions.js
 
 .PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
-.PHONY: bench-datasets airflow kafka stand clickstream-test page test-page lock clean
+.PHONY: bench-datasets airflow kafka stand clickstream-test page test-page screenshots lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -70,6 +70,9 @@ $(PAGE): page/node_modules/.ready $(wildcard page/src/*) page/tsconfig.json page
 page/node_modules/.ready: page/package-lock.json page/package.json
 	@npm --prefix page ci --silent
 	@touch $@
+
+screenshots: $(PAGE) .venv-airflow3/.ready  ## the pictures of the page in docs/images; look at each
+	@$(AIRFLOW3)/python tools/screenshots.py
 
 test-page: page/node_modules/.ready  ## the page's own rules: keys, layout, words; without a browser
 	@npm --prefix page test --silent

@@ -19,7 +19,10 @@ interface Props {
 }
 
 export function Chart({ axis, measure, values, corrections, cursor, onCursor }: Props) {
-  const { path, lowest, highest } = useMemo(() => line(values), [values]);
+  const { path, lowest, highest } = useMemo(
+    () => line(values, corrections.map(({ right }) => right)),
+    [values, corrections],
+  );
   const x = (place: number) => across(place, values.length);
   const y = (value: number) => TOP + (HEIGHT - 2 * TOP) * (1 - (value - lowest) / (highest - lowest || 1));
   const last = axis.length - 1;

@@ -66,7 +66,7 @@ export function OverviewPage({ datasets, dagId }: { datasets: readonly Overview[
             <Table.Row>
               {["Dataset", "Needs a person", "Newest", "Sealed up to", "Published", "Held", "Last checked", "Last change"].map(
                 (text) => (
-                  <Table.ColumnHeader key={text} whiteSpace="nowrap">
+                  <Table.ColumnHeader key={text} whiteSpace="nowrap" textAlign={text === "Published" ? "end" : undefined}>
                     {text}
                   </Table.ColumnHeader>
                 ),

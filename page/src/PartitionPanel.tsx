@@ -5,7 +5,7 @@ import { useMemo, type ReactNode } from "react";
 
 import { Actions } from "./Actions.tsx";
 import type { Selection } from "./Calendar.tsx";
-import { Line, Run, StateName, Time, Trouble, Waiting } from "./parts.tsx";
+import { Line, Moves, Run, StateName, Time, Trouble, Waiting } from "./parts.tsx";
 import { Choice } from "./Choice.tsx";
 import { PlanButton } from "./PlanButton.tsx";
 import { useAnswer, type Figures, type HistoryLine, type One } from "./server.ts";
@@ -151,14 +151,12 @@ function History({ line }: { line: HistoryLine }) {
           Run <Run dag={line.run.dag_id} run={line.run.run_id} />
         </Text>
       )}
-      {(line.before !== null || line.after !== null) && (
-        <Difference before={line.before} after={line.after} labels={["From", "To"]} />
-      )}
+      {line.after !== null && <Moves before={line.before} after={line.after} />}
     </Entry>
   );
 }
 
-export function Difference(props: { before: Figures | null; after: Figures | null; labels: [string, string] }) {
+function Difference(props: { before: Figures | null; after: Figures | null; labels: [string, string] }) {
   const { before, after, labels } = props;
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   if (names.length === 0) return null;

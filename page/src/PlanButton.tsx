@@ -4,9 +4,8 @@ import { Badge, Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/rea
 import { useState } from "react";
 
 import { counted } from "./axis.ts";
-import { Trouble } from "./parts.tsx";
-import { ask, known, type Failure, type Figures, type Plan } from "./server.ts";
-import { figure } from "./texts.ts";
+import { Moves, Trouble } from "./parts.tsx";
+import { ask, known, type Failure, type Plan } from "./server.ts";
 import { spansOf } from "./verbs.ts";
 import type { View } from "./view.ts";
 
@@ -84,7 +83,7 @@ function Shown({ plan, view }: { plan: Plan; view: View }) {
                 </Table.Cell>
                 <Table.Cell>{one.reason}</Table.Cell>
                 <Table.Cell>
-                  <Moves before={one.before} after={one.after} />
+                  {one.after === null ? "–" : <Moves before={one.before} after={one.after} />}
                 </Table.Cell>
               </Table.Row>
             ))}
@@ -93,18 +92,5 @@ function Shown({ plan, view }: { plan: Plan; view: View }) {
       </Box>
       {plan.partitions.length > 400 && <Text fontSize="sm">The first 400 are shown.</Text>}
     </Box>
-  );
-}
-
-function Moves({ before, after }: { before: Figures | null; after: Figures | null }) {
-  if (after === null) return <>–</>;
-  return (
-    <>
-      {Object.keys(after).map((name) => (
-        <Text key={name} whiteSpace="nowrap">
-          {name} {before?.[name] === after[name] ? figure(after[name]) : `${figure(before?.[name])} → ${figure(after[name])}`}
-        </Text>
-      ))}
-    </>
   );
 }

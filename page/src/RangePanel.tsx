@@ -58,7 +58,7 @@ export function RangePanel({ view, first, last, onSelect, onChanged }: Props) {
           ))}
         </SegmentGroup.Root>
         <Text fontSize="sm" color="fg.muted" role="status">
-          {counted(places.length, grain)}
+          {narrowing === "All" ? "" : counted(places.length, grain)}
         </Text>
       </HStack>
       <Actions view={view} places={places} onChanged={onChanged} />

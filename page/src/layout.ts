@@ -69,7 +69,9 @@ function days(axis: Axis, columns: number): Layout {
     const first = starts[index] ?? 0;
     const last = (starts[index + 1] ?? axis.length) - 1;
     const heads = MONTHS.flatMap((text, month) => {
-      const place = dayNumber(year, month + 1, 1) - start;
+      // The month in which the first day lies has its name over that day.
+      const begins = dayNumber(year, month + 1, 1) - start;
+      const place = begins < first && dayNumber(year, month + 2, 1) - start > first ? first : begins;
       if (place < first || place > last) return [];
       const { column, row } = cell(place);
       return [{ column, line: Math.floor(row / 7), text }];
@@ -213,7 +215,7 @@ function inside(block: Block | undefined, place: number): number | undefined {
 function apart<T extends { column: number; line: number }>(heads: T[], columns: number): T[] {
   return heads.filter((head, at) => {
     const before = heads[at - 1];
-    const stands = before !== undefined && before.line === head.line && head.column - before.column <= 2;
+    const stands = before !== undefined && before.line === head.line && head.column - before.column < 2;
     return !stands && head.column < columns - 1;
   });
 }

@@ -7,11 +7,14 @@ export const TOP = 6;
 /** Where a place is, from left to right. */
 export const across = (place: number, length: number) => (length < 2 ? WIDTH / 2 : (place / (length - 1)) * WIDTH);
 
-/** The line, at most two points a pixel: of what falls on one, the lowest and the highest. */
-export function line(values: readonly (number | undefined)[]): { path: string; lowest: number; highest: number } {
+/** The line, at most two points a pixel: of what falls on one, the lowest and the highest. `marks` are to fit in too. */
+export function line(
+  values: readonly (number | undefined)[],
+  marks: readonly (number | undefined)[] = [],
+): { path: string; lowest: number; highest: number } {
   let lowest = Infinity;
   let highest = -Infinity;
-  for (const value of values) {
+  for (const value of [...values, ...marks]) {
     if (value === undefined) continue;
     lowest = Math.min(lowest, value);
     highest = Math.max(highest, value);

@@ -4,9 +4,9 @@ import { Alert, Badge, Box, EmptyState, Flex, HStack, Link, Spinner, Text } from
 import type { ReactNode } from "react";
 import { Link as RouterLink, type To as ToPlace } from "react-router-dom";
 
-import type { Failure } from "./server.ts";
+import type { Failure, Figures } from "./server.ts";
 import { ink, LOOKS, STATES, type State } from "./states.ts";
-import { ago, time } from "./texts.ts";
+import { ago, figure, time } from "./texts.ts";
 import { useZone } from "./zone.ts";
 
 /** The colours of all states, as CSS variables that follow the theme. */
@@ -133,5 +133,21 @@ export function Count({ palette, children }: { palette: string; children: ReactN
     <Badge colorPalette={palette} variant="subtle" fontVariantNumeric="tabular-nums">
       {children}
     </Badge>
+  );
+}
+
+/** What became of the figures, those that stayed as they were left out. */
+export function Moves({ before, after }: { before: Figures | null; after: Figures }) {
+  const moved = Object.keys(after).filter((name) => before?.[name] !== after[name]);
+  return (
+    <Box fontVariantNumeric="tabular-nums">
+      {moved.map((name) => (
+        <Text key={name} whiteSpace="nowrap">
+          {name} {before !== null && `${figure(before[name])} → `}
+          {figure(after[name])}
+        </Text>
+      ))}
+      {moved.length === 0 && "the figures stay"}
+    </Box>
   );
 }

@@ -6,6 +6,7 @@ The page is what is looked at. Each time that the dataset is asked for, one more
 from __future__ import annotations
 
 import os
+import random
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from fastapi.responses import FileResponse
 FIRST, LAST = date(2024, 1, 15), date(2024, 6, 30)
 LONG = date(1934, 11, 3), date(2026, 12, 31)
 BUNDLE = Path(os.environ["PAGE_BUNDLE"])
-NAME, MANY = "shop.orders_daily", 1000
+NAME, LIVELY, MANY = "shop.orders_daily", "shop.payments", 1000
 DAGS = {"daily": "shop", "range": "shop.range", "seal": "shop.seal", "unseal": "shop.unseal", "amend": "shop.amend"}
-MISSING, PUBLISHED, HELD, SEALED, CORRECTED, FAILED = "0", "1", "2", "3", "4", "5"
+MISSING, PUBLISHED, HELD, SEALED, CORRECTED, FAILED, DRIFTED, LATE = "01234567"
 AT = "2024-07-01T03:12:07Z"
+
+LINE = {"at": AT, "run": None, "reason": "", "before": None, "after": None, "said": None}
 
 app = FastAPI()
 history: dict[str, list[dict[str, Any]]] = {}
@@ -45,19 +48,27 @@ def figures(day: str) -> dict[str, Any]:
     return {"rows": 10, "orders": str(orders), "amount": str(orders * 45_001)}
 
 
+def lively() -> tuple[dict[str, str], dict[str, int]]:
+    """Return three years to draw pictures of: a hole, failures, a drift, seals, corrections, a backfill under way."""
+    chance = random.Random(4)
+    found, orders, level = {}, {}, 180.0
+    for key in days(date(2024, 1, 15), date(2026, 11, 30)):
+        level += chance.uniform(-3, 3.1)
+        orders[key] = int(level * (0.7 if date.fromisoformat(key).weekday() > 4 else 1) + chance.uniform(-9, 9))
+        rare = chance.random()
+        if "2025-06-09" <= key <= "2025-06-20" or rare < 0.003:
+            found[key] = MISSING
+        elif key < "2026-10-01":
+            found[key] = CORRECTED if rare < 0.011 else LATE if rare < 0.013 else SEALED
+        elif "2026-11-09" <= key <= "2026-11-20":
+            found[key] = HELD if key > "2026-11-13" else PUBLISHED
+        else:
+            found[key] = FAILED if rare < 0.05 else DRIFTED if rare < 0.07 else PUBLISHED
+    return found, orders
+
+
 def note(day: str, what: str, by: str, reason: str) -> None:
-    history[day].append(
-        {
-            "what": what,
-            "at": AT,
-            "owner": by,
-            "run": None,
-            "reason": reason,
-            "before": None,
-            "after": None,
-            "said": None,
-        }
-    )
+    history[day].append({**LINE, "what": what, "owner": by, "reason": reason})
 
 
 def keys_of(spans: list[list[str]]) -> list[str]:
@@ -71,7 +82,9 @@ def bundle() -> FileResponse:
 
 @app.get("/datasets")
 def datasets(dag_id: str | None = None) -> Any:
-    names = [] if dag_id else [NAME, "archive.days", *(f"shop.table_{number:04d}" for number in range(MANY - 2))]
+    names = (
+        [] if dag_id else [NAME, LIVELY, "archive.days", *(f"shop.table_{number:04d}" for number in range(MANY - 3))]
+    )
     counts = [*states.values()]
     return {
         "datasets": [
@@ -98,7 +111,11 @@ def datasets(dag_id: str | None = None) -> Any:
 def dataset(name: str, user: GetUserDep) -> Any:
     if name == "unreachable":
         raise HTTPException(503, "the database that the connection backfill_default names doesn't answer")
-    if name == "archive.days":
+    amounts: dict[str, int] = {}
+    if name == LIVELY:
+        known, amounts = lively()
+        keys = list(known)
+    elif name == "archive.days":
         keys = days(*LONG)
         known = dict.fromkeys(keys, SEALED)
     else:
@@ -116,17 +133,24 @@ def dataset(name: str, user: GetUserDep) -> Any:
         "last": keys[-1],
         "keys": None,
         "states": "".join(known.values()),
-        "sealed": "".join("1" if known[key] in (SEALED, CORRECTED) else "0" for key in keys),
+        "sealed": "".join("1" if known[key] in (SEALED, CORRECTED, LATE) else "0" for key in keys),
         "measures": ["orders", "amount"],
         "figures": {
-            measure: [figures(key)[measure] if known[key] != MISSING else None for key in keys]
+            measure: [
+                None if known[key] == MISSING else str(amounts[key]) if key in amounts else figures(key)[measure]
+                for key in keys
+            ]
             for measure in ("orders", "amount")
         },
         "published_at": [AT if known[key] != MISSING else None for key in keys],
         "writers": [0 if known[key] != MISSING else -1 for key in keys],
         "by": ["shop"] if here else [],
-        "holders": {key: {"by": by, "run": None} for key, by in holders.items()},
-        "corrections": [{"key": key, "at": AT, "right": one["after"]} for key, one in corrections.items()],
+        "holders": {key: {"by": "shop.range/manual__1", "run": None} for key in keys if known[key] == HELD},
+        "corrections": [
+            {"key": key, "at": AT, "right": {**figures(key), "orders": str(amounts.get(key, 300) + 30)}}
+            for key in keys
+            if known[key] == CORRECTED
+        ],
         "dags": DAGS,
         "may": user.get_name() != "viewer",
         "why_not": None if user.get_name() != "viewer" else "You may look: only who may edit the DAGs may change this",
@@ -135,35 +159,48 @@ def dataset(name: str, user: GetUserDep) -> Any:
 
 @app.get("/datasets/{name}/partitions/{key}")
 def partition(name: str, key: str) -> Any:
-    there = states[key] != MISSING
-    run = {"dag_id": "shop", "run_id": f"scheduled__{key}"}
+    known = lively()[0] if name == LIVELY else states if name == NAME else dict.fromkeys([key], SEALED)
+    state = known[key]
+    there = state != MISSING
+    right = {"at": AT, "by": "anna", "reason": "30 orders came late", "before": figures(key), "after": None}
+    right["after"] = {**figures(key), "orders": str(int(figures(key)["orders"]) + 30)}
+    corrected = [corrections.get(key, right)] if state == CORRECTED else []
+    lines = list(history.get(key, ()) if name == NAME else ())
+    if name == LIVELY and there:
+        published = {"what": "published", "owner": "shop", "run": {"dag_id": "shop", "run_id": f"scheduled__{key}"}}
+        lines = [{**LINE, **published, "after": figures(key)}]
+        if state in (SEALED, CORRECTED, LATE):
+            lines.append({**LINE, "what": "sealed", "owner": "anna", "reason": "sent to the board"})
+        if state == CORRECTED:
+            lines.append({**LINE, "what": "corrected", "owner": "anna", "reason": right["reason"]})
     return {
         "key": key,
         "figures": figures(key) if there else None,
         "published_at": AT if there else None,
         "owner": "shop" if there else None,
         "reason": None,
-        "run": run if there else None,
-        "sealed": states[key] in (SEALED, CORRECTED),
-        "holders": [{"by": holders[key], "claim": "c", "since": AT, "run": None}] if key in holders else [],
-        "failure": "12 rows are repeated" if states[key] == FAILED else None,
-        "failed_at": AT if states[key] == FAILED else None,
-        "drift": None,
-        "checked_at": None,
-        "corrections": [corrections[key]] if key in corrections else [],
-        "history": history[key],
+        "run": {"dag_id": "shop", "run_id": f"scheduled__{key}"} if there else None,
+        "sealed": state in (SEALED, CORRECTED, LATE),
+        "holders": [{"by": holders.get(key, "shop.range"), "claim": "c", "since": AT, "run": None}] * (state == HELD),
+        "failure": "12 rows are repeated" if state == FAILED else None,
+        "failed_at": AT if state == FAILED else None,
+        "drift": "3 rows that nobody of ours published" if state == DRIFTED else None,
+        "checked_at": AT,
+        "corrections": corrected,
+        "history": lines,
     }
 
 
 @app.post("/datasets/{name}/plan")
 async def plan(name: str, request: Request) -> Any:
+    known = lively()[0] if name == LIVELY else states
     partitions = [
         {
             "key": key,
-            "action": "skipped" if states[key] in (SEALED, CORRECTED) else "change",
-            "reason": "sealed" if states[key] in (SEALED, CORRECTED) else "moved",
+            "action": "skipped" if known[key] in (SEALED, CORRECTED) else "change",
+            "reason": "sealed" if known[key] in (SEALED, CORRECTED) else "moved",
             "before": figures(key),
-            "after": None if states[key] in (SEALED, CORRECTED) else {**figures(key), "orders": "300"},
+            "after": None if known[key] in (SEALED, CORRECTED) else {**figures(key), "orders": "300"},
         }
         for key in keys_of((await request.json())["spans"])
     ]
