@@ -1,6 +1,6 @@
 // What the page asks the server and what it is told.
 
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 
 import type { Verb } from "./verbs.ts";
 
@@ -110,7 +110,11 @@ export interface Failure {
 const base = () => new URL("backfill/", document.querySelector<HTMLBaseElement>("head > base")?.href ?? `${location.origin}/`);
 
 /** Ask the server. Nothing is changed by GET; what changes carries a header that other sites can't send. */
-export async function ask<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+export async function ask<T>(path: string, body?: unknown): Promise<T> {
+  return JSON.parse(await text(path, body)) as T;
+}
+
+async function text(path: string, body?: unknown, signal?: AbortSignal): Promise<string> {
   const response = await fetch(new URL(path, base()), {
     method: body === undefined ? "GET" : "POST",
     headers: { Accept: "application/json", "X-Backfill": "page", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
@@ -120,8 +124,8 @@ export async function ask<T>(path: string, body?: unknown, signal?: AbortSignal)
     if (signal?.aborted === true) throw error;
     throw failure("Airflow doesn't answer", "The API server can't be reached. The page tries again.", 0);
   });
-  const told: unknown = await response.json().catch(() => null);
-  if (response.ok) return told as T;
+  const told = await response.text();
+  if (response.ok) return told;
   throw failure(TITLES[response.status] ?? "That did not work", detail(told) ?? `The server answers ${response.status}.`, response.status);
 }
 
@@ -137,9 +141,14 @@ function failure(title: string, message: string, status: number): Failure {
   return { title, message, status };
 }
 
-function detail(told: unknown): string | undefined {
-  const found = typeof told === "object" && told !== null && "detail" in told ? told.detail : undefined;
-  return typeof found === "string" ? found : found === undefined ? undefined : JSON.stringify(found);
+/** What the server says went wrong; nothing where it says that in no words, as a proxy before it does. */
+function detail(told: string): string | undefined {
+  try {
+    const { detail: found } = JSON.parse(told) as { detail?: unknown };
+    return typeof found === "string" ? found : JSON.stringify(found);
+  } catch {
+    return undefined;
+  }
 }
 
 export interface Answer<T> {
@@ -148,17 +157,26 @@ export interface Answer<T> {
   again: () => void;
 }
 
-/** Ask, and keep the last answer while it is asked again; `every` so many seconds where that is given. */
+/**
+ * Ask, and keep the last answer while it is asked again; `every` so many seconds where that is given.
+ * The same answer once more draws nothing anew.
+ */
 export function useAnswer<T>(path: string | undefined, every?: number): Answer<T> {
   const [state, setState] = useState<{ path: string | undefined; told?: T; failure?: Failure }>({ path });
+  const drawn = useRef<string | undefined>(undefined);
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     if (path === undefined) return undefined;
     const stop = new AbortController();
-    ask<T>(path, undefined, stop.signal)
-      .then((told) => setState({ path, told }))
+    text(path, undefined, stop.signal)
+      .then((said) => {
+        if (drawn.current === path + said) return;
+        setState({ path, told: JSON.parse(said) as T });
+        drawn.current = path + said;
+      })
       .catch((error: unknown) => {
         if (stop.signal.aborted) return;
+        drawn.current = undefined;
         setState((before) => ({ ...(before.path === path ? before : { path }), failure: known(error) }));
       });
     return () => stop.abort();
