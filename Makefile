@@ -18,8 +18,8 @@ lab:  ## every file of the lab, in $$BACKFILL_HOME
 airflow: .venv-airflow3/.ready  ## Airflow 3 with the DAGs, on this machine; Ctrl-C ends it
 	@$(AIRFLOW3)/python tools/airflow_native.py
 
-test: packages lint  ## everything that CI runs; the suites side by side, as each waits for its servers most of the time
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target unit test-airflow test-stand test-superset
+test: packages lint  ## everything that CI runs; two suites side by side, the longest first
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target clickstream-test test-airflow unit test-stand test-superset
 
 packages:
 	@tools/system_packages
@@ -35,7 +35,7 @@ lint: .venv/.ready .venv-airflow3/.ready
 
 unit: .venv/.ready
 	@$(BIN)/pytest -q tests/contract tests/core tests/store tests/model tests/ledger tests/target tests/datasets tests/command \
-	  tests/faults tests/clickstream
+	  tests/faults
 
 clickstream-test: .venv/.ready  ## the generator's tests alone, on a Kafka of their own or $$KAFKA_BOOTSTRAP_SERVERS
 	@$(BIN)/pytest -q tests/clickstream

@@ -23,6 +23,15 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True)
+def signals_kept() -> Iterator[None]:
+    """Put back what the signals did: a command line that runs in the test's own process hears them from then on."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The server that BACKFILL_TEST_POSTGRES names, or else one of our own."""

@@ -423,6 +423,7 @@ class SqliteWrite:
         self.staging = f"{'main' if in_file else 'temp'}.{staging_name(token)}"
         self._names: list[str] = []
         self._audited: Audited | None = None
+        self._audited_at = 0
         self._with_digest = False
 
     def stage(self) -> None:
@@ -462,6 +463,7 @@ class SqliteWrite:
         others = {"strange": (0, ""), "keyless": (0, "")}
         with self._session.reading():
             self._with_digest = digest
+            self._audited_at = self._session.version
             self._audited = Audited(
                 self._measured(self._keys, staging=self.staging, others=others),
                 self._measured(self._keys),
@@ -477,11 +479,10 @@ class SqliteWrite:
         keys, session, target = sorted(expected), self._session, self._target
         with session.writing(WAIT_SECONDS):
             done = target.publish(session, expected, token, ledger, {ledger})
+            if session.version != self._audited_at:  # somebody wrote to the file; where, only another scan tells
+                self._require(self._audited.before, keys, "was changed by somebody after it was audited")
             self._replace(keys)
-            now = self._measured(keys)
-            for key in keys:
-                if now[key] != self._audited.partitions[key]:
-                    raise ChangedError(self._changed(key, "came out differently after it was audited"))
+            self._require(self._audited.partitions, keys, "came out differently after it was audited")
         self._audited = None
         return done
 
@@ -492,17 +493,21 @@ class SqliteWrite:
             self._session.run(f"DROP TABLE IF EXISTS {self.staging}", wait=WAIT_SECONDS)
 
     def _replace(self, keys: Sequence[str]) -> None:
-        """Take the rows of these keys away, as many as the audit found, and put the staged ones in."""
+        """Take the rows of these keys away, and put the staged ones in."""
         session, target, runs = self._session, self._target, spans(keys)
         session.place_by(target.values.place_in(runs))
         condition, given = target.rows_of(runs)
-        gone = session.run(f"DELETE FROM {target.table} WHERE {condition}", given).rowcount
-        audited = self._audited.before if self._audited else {}
-        if gone != sum(audited[key].rows for key in keys):
-            raise ChangedError(self._changed(keys[0], "got or lost rows after it was audited"))
+        session.run(f"DELETE FROM {target.table} WHERE {condition}", given)
         listed, place = ", ".join(map(quoted, self._names)), f"_bf_place({quoted(target.dataset.column.name)})"
         staged = f"SELECT {listed} FROM {self.staging} WHERE {place} > 0"
         session.run(f"INSERT INTO {target.table} ({listed}) {staged}")
+
+    def _require(self, audited: Mapping[str, Measured], keys: Sequence[str], why: str) -> None:
+        """Refuse what is no longer what was audited."""
+        now = self._measured(keys)
+        for key in keys:
+            if now[key] != audited[key]:
+                raise ChangedError(f"{self._target.name}: {key} {why}; nothing was changed, run again")
 
     def _measured(
         self,
@@ -539,6 +544,3 @@ class SqliteWrite:
             if known[name].is_generated:
                 raise TargetError(f"{where} a column {name}, which the database itself computes; leave it out")
         return names
-
-    def _changed(self, key: str, why: str) -> str:
-        return f"{self._target.name}: {key} {why}; nothing was changed, run again"

@@ -64,6 +64,11 @@ class SqliteSession:
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise
 
+    @property
+    def version(self) -> int:
+        """A number that is another one once somebody else has written to the file."""
+        return int(self.rows("PRAGMA data_version")[0][0])
+
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Run a statement; return its rows."""
         return self.run(statement, parameters).fetchall()

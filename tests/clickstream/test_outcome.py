@@ -32,7 +32,8 @@ PUBLISHED = (
 @contextmanager
 def open_transaction(broker: Broker, topic: str) -> Iterator[None]:
     """Something else's transaction, open with one record on a topic, and taken back in the end."""
-    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": broker.prefix + "other"})
+    settings = {"transactional.id": broker.prefix + "other", "transaction.timeout.ms": 600_000}
+    producer = Producer({"bootstrap.servers": broker.servers, **settings})
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(broker.prefix + topic, b"{}", b"other")

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,6 +125,12 @@ def test_an_interrupted_run_names_what_failed_and_was_skipped_before(in_the_midd
     assert answer.code == 130 or answer.json["done"] == in_the_middle.dates
 
 
+def has_open(process: subprocess.Popen[bytes], path: Path) -> bool:
+    with suppress(OSError):  # what is closed meanwhile has no target any more
+        return path.resolve() in {entry.readlink() for entry in Path(f"/proc/{process.pid}/fd").iterdir()}
+    return False
+
+
 def test_a_run_that_waits_for_a_lock_ends_at_a_second_signal(lab: Lab) -> None:
     dates = days("2026-02-01", 3)
     for dt in dates:
@@ -132,6 +139,7 @@ def test_a_run_that_waits_for_a_lock_ends_at_a_second_signal(lab: Lab) -> None:
     with closing(sqlite3.connect(lab.db, isolation_level=None)) as operator:
         operator.execute("BEGIN IMMEDIATE")
         process = lab.start("run", dates[0], dates[-1], "alice")
+        wait_until(lambda: has_open(process, lab.db), "the run waits for the store")
         started = time.monotonic()
         while process.poll() is None:
             process.send_signal(signal.SIGINT)

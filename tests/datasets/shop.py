@@ -89,6 +89,7 @@ class Shop(NamedTuple):
         stale: Callable[[Claim], bool] = nobody,
         around: Callable[[Ledger, Target], tuple[Any, Any]] | None = None,
         ids: list[str] | None = None,
+        wait: float = 0,
         **said: Any,
     ) -> Iterator[Guarded]:
         """The dataset with its ledger and target.
@@ -100,7 +101,7 @@ class Shop(NamedTuple):
         try:
             with open_ledger(self.db) as ledger:
                 opened = around(ledger, target) if around else (ledger, target)
-                yield Guarded(dataset, *opened, stale=stale, wait=0, new_id=_kept_in(ids if ids is not None else []))
+                yield Guarded(dataset, *opened, stale=stale, wait=wait, new_id=_kept_in(ids if ids is not None else []))
         finally:
             target.close()
 
@@ -127,13 +128,13 @@ class Shop(NamedTuple):
     def fill(self, partition: Partition) -> None:
         partition.fill(self.select)
 
-    def begin(self) -> None:
+    def begin(self, wait: float = 0) -> None:
         """Make the tables, and publish the first version of every day; seal the last."""
         self.sql("CREATE TABLE {orders} (dt date NOT NULL, id integer, amount integer)")
         self.sql("CREATE TABLE {source} (dt date NOT NULL, id integer)")
         for number, key in enumerate(KEYS):
             self.sql(f"INSERT INTO {{source}} VALUES ('{key}', {10 * number})")
-        with self.open() as orders:
+        with self.open(wait=wait) as orders:
             orders.write(KEYS, self.fill, BEGINNER)
             orders.seal([SENT], BEGINNER, "sent")
 
@@ -147,6 +148,11 @@ class Shop(NamedTuple):
         version = rows[0][2]
         assert rows == self.expected(version), "a day is not whole, or a neighbour moved"
         return version
+
+    def seen_on(self, key: str) -> int:
+        """Return which version readers see on one day."""
+        [(amount,)] = self.sql(f"SELECT amount FROM {{orders}} WHERE dt = '{key}'")
+        return int(amount)
 
     @staticmethod
     def expected(version: int) -> Rows:

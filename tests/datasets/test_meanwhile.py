@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from backfill_core.conformance.stepping import At, stepped
-from backfill_core.errors import BackfillError, DriftError, StoppedError, TargetError
+from backfill_core.errors import BackfillError, ChangedError, DriftError, StoppedError, TargetError
 from backfill_core.protocol.judging import Wish
 from tests.datasets.dying import settle, staged, write
 from tests.datasets.shop import BOTH, DAY, OTHER, SENT, Shop, one_try
@@ -43,8 +43,7 @@ def by_hand(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("verb", [write, staged])
 def test_what_a_hand_changes_at_any_step_is_refused_or_is_found(shop: Shop, verb: Verb, by_hand: str) -> None:
-    """A hand that comes to a row between the audit and the publication may be overwritten, but it is never kept."""
-    refused = 0
+    refused: set[type[BackfillError]] = set()
 
     def change() -> None:
         shop.sql(
@@ -68,18 +67,17 @@ def test_what_a_hand_changes_at_any_step_is_refused_or_is_found(shop: Shop, verb
             one()
         rows = shop.rows()
         if error is not None:
-            refused += isinstance(error, DriftError)
+            refused.add(type(error))
             assert rows != shop.expected(number + 1)
         with shop.open() as orders:
-            found = orders.drift()["drift"]
-            assert list(found) in ([], [DAY])
-            assert bool(found) == any(number >= 1000 or amount >= 1000 for _, number, amount in rows)
+            assert list(orders.drift()["drift"]) == ([DAY] if at.happened else [])
             orders.write(BOTH, shop.fill, OTHER, wish=Wish(overwrite=True, always=True))
         assert shop.seen() == number + 1
         shop.check()
         if not at.happened:
             break
-    assert refused >= 4
+    assert DriftError in refused
+    assert shop.schema or ChangedError in refused  # PostgreSQL lets the hand wait, or its own transaction fail
 
 
 # a ledger from an hour ago

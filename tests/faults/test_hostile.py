@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,17 +102,6 @@ def test_the_reader_agrees_with_a_slow_one_on_what_mutation_makes_of_it(tmp_path
 # The command line
 
 
-@contextmanager
-def signals_kept() -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-
 WORDS = st.one_of(
     st.sampled_from([*COMMANDS, DT, day(1), "2026-02-30", "../../etc/passwd", "--help", "-", "", "a", "0000-00-00"]),
     st.text(st.characters(exclude_characters="\0"), max_size=20),  # half surrogates too: bytes that are not UTF-8
@@ -129,8 +116,7 @@ def test_any_command_line_gets_one_json_object_and_a_code_of_the_contract(
     (tmp_path / "events").mkdir(exist_ok=True)
     monkeypatch.setenv("BACKFILL_HOME", str(tmp_path))
 
-    with signals_kept():
-        code = main(arguments)
+    code = main(arguments)
 
     out = capsys.readouterr().out
     answer = json.loads(out)

@@ -11,10 +11,10 @@ alone in writing and at which the file was as counted, and then what became visi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 Sum = tuple[int, int]
 
@@ -70,17 +70,22 @@ class State(NamedTuple):
 
 
 Rule = Callable[[State, Step], "State | None"]
+S = TypeVar("S")
 
 
-def serial_order(histories: list[list[Step]], start: State) -> tuple[list[Step], State]:
+def serial_order(
+    histories: list[list[Step]], start: S, rules: Mapping[str, Callable[[S, Step], S | None]] | None = None
+) -> tuple[list[Step], S]:
     """Return all steps in an order that explains every answer, and what the tables then hold.
 
     histories: one list a process, in the order of its own steps.
+    rules: what each step does to the state; those of the store by default.
 
     Raises:
         AssertionError: there is none; the message tells how far the longest attempt came.
     """
-    tried: set[tuple[tuple[int, ...], State]] = set()
+    said: Mapping[str, Any] = rules or RULES
+    tried: set[tuple[tuple[int, ...], S]] = set()
     positions = (0,) * len(histories)
     trail = [(start, positions, _choices(histories, positions))]
     order: list[Step] = []
@@ -88,7 +93,7 @@ def serial_order(histories: list[list[Step]], start: State) -> tuple[list[Step],
     while trail:
         state, positions, choices = trail[-1]
         for step in choices:
-            after = RULES[step.what](state, step)
+            after: S | None = said[step.what](state, step)
             moved = tuple(n + (process == step.process) for process, n in enumerate(positions))
             if after is not None and (moved, after) not in tried:
                 tried.add((moved, after))
