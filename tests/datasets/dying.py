@@ -59,8 +59,8 @@ def die_at_step(shop: Shop, verb: str, number: int) -> None:
 
 def die_at_statement(shop: Shop, verb: str, number: int) -> None:
     """Be killed before the numbered statement, from 0, is sent."""
+    die_at(number + 1, after=False)
     with shop.open() as orders:
-        die_at(number + 1, after=False)
         VERBS[verb](shop, orders, one_try(number))
 
 
