@@ -439,7 +439,7 @@ def test_days_are_adopted_unsealed_and_settled_by_tasks(shop: Shop) -> None:
     unsealed = UnsealRangeOperator(task_id="unseal", reason="it was wrong", **of).execute(context_of(RUN))
     settled = SettleOperator(task_id="settle", dataset=shop.dataset).execute(context_of(RUN))
 
-    assert [one["after"]["amount"] for one in adopted["published"]] == ["3"]
+    assert [one["key"] for one in adopted["published"]] == [DAY]
     assert unsealed["unsealed"] == [DAY]
     assert (settled["settled"], settled["open"]) == ([], [])
     with opened(shop) as guarded:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.datasets.dying import RECOVERIES, VERBS, die_at_statement, die_at_step, leave_open, settle
+from backfill_core.conformance.stepping import At, stepped
+from tests.datasets.dying import RECOVERIES, VERBS, die_at_statement, die_at_step, leave_open, settle, staged
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours
 from tests.faults.killing import end_of, start
 
@@ -96,6 +97,29 @@ def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, 
             break
     print(f"killed at {number} points")
     assert number > 4
+
+
+@each_way
+def test_settling_killed_at_any_step_leaves_nothing_staged(shop: Shop, die: Die) -> None:
+    steps = At(-1, lambda: None)
+    with shop.open(around=stepped(steps)) as orders:
+        staged(shop.of(1), orders, OTHER)
+    filled = steps.names.index("write.audit")
+
+    for number in itertools.count():
+        shop = shop.of(number + 2)
+        assert killed(die_at_step, shop, "staged", filled)
+        assert shop.staged()
+
+        more = killed(die, shop, "settle", number)
+        with shop.open() as orders:
+            settle(shop, orders)
+
+        assert shop.seen() == 1
+        shop.check()
+        if not more:
+            break
+    assert number > 2
 
 
 @each_way
