@@ -458,6 +458,16 @@ def test_the_role_of_airflows_tasks_claims_and_writes_and_makes_no_table(
         postgres.sql(f"CREATE TABLE {role.db.rpartition('=')[2]}.more (n INTEGER)", role.db.split("?schema=")[0])
 
 
+def test_a_role_that_may_not_make_the_table_of_claims_is_told_who_can(
+    postgres_world: World, postgres: Postgres
+) -> None:
+    postgres.sql(f"DROP TABLE IF EXISTS {postgres_world.db.rpartition('=')[2]}.ledger_claims")
+    role = World(_granted(postgres, postgres_world, "backfill_operator"), postgres_world.folder)
+
+    with role.backfill() as backfill, pytest.raises(StoreError, match="let a role that may call `backfill init` once"):
+        backfill.take(days(1), Caller("daily/manual__1", "replace"), ATTEMPT)
+
+
 def test_nobody_but_the_owner_changes_a_correction(postgres_world: World, postgres: Postgres) -> None:
     db = _granted(postgres, postgres_world, "backfill_operator")
     url, schema = db.split("?schema=")
