@@ -320,7 +320,8 @@ class PostgresTarget:
         return f"{self.name}: {key} {why}; nothing was changed"
 
     def _is_there(self, session: Session) -> bool:
-        return session.rows("SELECT to_regclass(:name)", {"name": self.beside(session, sql.SIDE)}) != [(None,)]
+        with session.in_words():
+            return session.rows("SELECT to_regclass(:name)", {"name": self.beside(session, sql.SIDE)}) != [(None,)]
 
     def _look(self, session: Session, keys: Sequence[str]) -> dict[str, Side]:
         with session.in_words():
