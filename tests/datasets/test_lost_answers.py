@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.servers import OwnPostgres
 
-WRITES = ["write", "staged", "adopt"] if os.environ.get("BACKFILL_FAULTS") == "long" else ["write"]
+WRITES = ["write", "staged", *(["adopt"] if os.environ.get("BACKFILL_FAULTS") == "long" else [])]
 each_loss = pytest.mark.parametrize("what", [LOSE_REQUEST, LOSE_ANSWER])
 
 
