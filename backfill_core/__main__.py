@@ -253,7 +253,8 @@ OPTIONS = {
 }
 """The options: what the value is called (empty for a switch), and what it does."""
 FOR_ALL = "--json --dataset --datasets --owner --yes"
-WISHES = "--select --overwrite --always --allow-empty --allow-shrink --allow-growth"
+LIMITS = "--allow-empty --allow-shrink --allow-growth"
+WISHES = f"--select --overwrite --always {LIMITS}"
 
 
 class Verb(NamedTuple):
@@ -298,7 +299,13 @@ VERBS = (
     Verb("release", "START END OWNER", _acts, "free the owner's own dates", "--claim"),
     Verb("seal", "START END", _acts, "declare the range as sent: no run changes it any more", "--reason"),
     Verb("unseal", "START END REASON", _only_for_datasets, "take the seal away; what was sent stays on record"),
-    Verb("amend", "DATE REASON", _acts, "record what a sealed date should be, beside what was sent", "--select"),
+    Verb(
+        "amend",
+        "DATE REASON",
+        _acts,
+        "record what a sealed date should be, beside what was sent",
+        f"--select {LIMITS}",
+    ),
     Verb("rollup", "", _acts, "recompute both totals from all that is published"),
     Verb("adopt", "START END REASON", _only_for_datasets, "take on what the table holds as it is"),
     Verb("settle", "[START] [END]", _only_for_datasets, "end what attempts that died left unfinished"),

@@ -204,11 +204,16 @@ def late(
         now = measure([row.key for row in sealed])
         corrections = _by_key(ledger.corrections(dataset.name, sealed[0].key, sealed[-1].key))
         for row in sealed:
-            said = [one.after for one in corrections.get(row.key, ()) if one.seal == row.seal]
-            known = said[-1] if said else row.measured
-            if judging.drift_of(dataset, row.version, row._replace(measured=known), now[row.key]):
-                found.append({"key": row.key, "known": figures(known), "now": figures(now[row.key])})
+            said = last_said(row, corrections.get(row.key, ()))
+            if judging.drift_of(dataset, row.version, said, now[row.key]):
+                found.append({"key": row.key, "known": figures(said.measured), "now": figures(now[row.key])})
     return {"dataset": dataset.name, "checked": len(sealed), "late": found}
+
+
+def last_said(row: KeyRow, corrections: Sequence[Correction]) -> KeyRow:
+    """Return a sealed key's row with what is right by the last correction under its seal, else with what was sent."""
+    said = [one.after for one in corrections if one.seal == row.seal]
+    return row._replace(measured=said[-1]) if said else row
 
 
 def figures(measured: Measured | None) -> answers.Figures | None:

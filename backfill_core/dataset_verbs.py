@@ -258,7 +258,7 @@ def unseal(call: Call) -> Told:
 def amend(call: Call) -> Told:
     """Record what a sealed partition should be, beside what was sent."""
     [key] = call.named
-    answer = call.guarded.amend(key, call.fill, call.caller(), call.given.REASON)
+    answer = call.guarded.amend(key, call.fill, call.caller(), call.given.REASON, Wish(allow=_allowed(call)))
     return answer, [" ".join((key, *_changes(answer["before"], answer["after"])))], 0
 
 
@@ -384,8 +384,11 @@ def _imported(module: str) -> Any:
 
 
 def _wish(call: Call) -> Wish:
-    allowed = {word for word in (EMPTY, SHRINK, GROWTH) if getattr(call.given, f"allow_{word}")}
-    return Wish(overwrite=call.given.overwrite, always=call.given.always, allow=frozenset(allowed))
+    return Wish(overwrite=call.given.overwrite, always=call.given.always, allow=_allowed(call))
+
+
+def _allowed(call: Call) -> frozenset[str]:
+    return frozenset(word for word in (EMPTY, SHRINK, GROWTH) if getattr(call.given, f"allow_{word}"))
 
 
 def _figures(figures: Mapping[str, Any] | None) -> str:

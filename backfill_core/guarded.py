@@ -18,7 +18,7 @@ from backfill_core.errors import HeldError, NotSealedError, SealedError, UsageEr
 from backfill_core.keys import keys_between, parse_key, spans, window
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import check_text
-from backfill_core.protocol import Place, comparing, reserving, sealing, settling, taking, writing
+from backfill_core.protocol import Place, comparing, judging, reserving, sealing, settling, taking, writing
 from backfill_core.protocol.judging import Wish as Wish
 from backfill_core.settings import Settings
 
@@ -281,12 +281,20 @@ class Guarded:
         }
 
     def amend(
-        self, key: str, fill: Callable[[Partition], object], caller: Caller, reason: str, *, staged: bool = False
+        self,
+        key: str,
+        fill: Callable[[Partition], object],
+        caller: Caller,
+        reason: str,
+        wish: Wish = Wish(),  # noqa: B008  it can't be changed
+        *,
+        staged: bool = False,
     ) -> answers.CorrectionAnswer:
         """Measure a sealed partition's source again and write the result down beside what was sent, which stays.
 
         Raises:
             NotSealedError: it is not sealed: write it again instead.
+            AuditError, LimitError: what a write would be refused for; limits are held against what was last said.
         """
         [key] = self._keys([key])
         check_text("reason", reason)
@@ -295,8 +303,11 @@ class Guarded:
             raise NotSealedError(
                 f"{self.dataset.name}: {key} is not sealed, so there is nothing to correct; write it again"
             )
-        after = self._audit([key], fill, staged=staged).partitions[key]
-        made = sealing.amend(self._place, key, after, row.seal, caller, reason)
+        audited = self._audit([key], fill, staged=staged)
+        said = dataset_review.last_said(row, self.ledger.corrections(self.dataset.name, key, key))
+        if refusal := judging.judge_correction(self.dataset, said, audited, wish):
+            raise refusal
+        made = sealing.amend(self._place, key, audited.partitions[key], row.seal, caller, reason)
         return {
             "dataset": self.dataset.name,
             "key": key,

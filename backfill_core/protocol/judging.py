@@ -84,6 +84,13 @@ def judge(
     return Verdict(None, {}, quiet, overwritten)
 
 
+def judge_correction(dataset: Dataset, said: KeyRow, audited: Audited, wish: Wish) -> RefusedError | None:
+    """Decide about a correction of a sealed key, whose row has the figures that were last said to be right."""
+    rows = {said.key: said}
+    refused = _broken(dataset, rows, audited) or _beyond_limits(dataset, rows, audited, wish)
+    return refused[0] if refused else None
+
+
 def drift_of(dataset: Dataset, version: int, row: KeyRow, held: Measured) -> str | None:
     """Say how what the target holds differs from what was published last; None where it doesn't, or nothing was.
 
@@ -164,7 +171,7 @@ def _broken(
         if count
     ]
     failures = dict.fromkeys(sorted(rows), f"the result has {' and '.join(found)}") if found else {}
-    return _refusal(AuditError, dataset, failures, "mend the query; nothing was published")
+    return _refusal(AuditError, dataset, failures, "mend the query; nothing was changed")
 
 
 def _beyond_limits(
@@ -175,7 +182,7 @@ def _beyond_limits(
         found = _beyond_limit(dataset, _basis(rows[key], audited.before[key]), audited.partitions[key].rows, wish)
         if found:
             failures[key] = found
-    return _refusal(LimitError, dataset, failures, "if that is right, write again and allow it")
+    return _refusal(LimitError, dataset, failures, "if that is right, ask again and allow it")
 
 
 def _basis(row: KeyRow, held: Measured) -> int | None:

@@ -71,10 +71,10 @@ def settle_dead(place: Place, keys: set[str] | None, *, force: bool) -> Found:
         found.settled.extend(sorted(settle(place, token).items()))
     dead = [claim for claim in claims if claim.id not in alive]
     if dead:
+        with suppress(BackfillError):  # nothing depends on it; first, as the claims are what names the tables
+            place.target.sweep(sorted({claim.id for claim in dead if claim.kind == ATTEMPT}))
         freed = release(place, {claim.key for claim in dead}, {claim.id for claim in dead})
         found.released.extend(freed)
-        with suppress(BackfillError):  # nothing depends on it
-            place.target.sweep(sorted({claim.id for claim in dead if claim.kind == ATTEMPT}))
     return found
 
 

@@ -133,7 +133,9 @@ def _check_log(path: str) -> None:
     for _ in range(3):  # others may move the log into the file in between
         if not salt_of(log) or not os.path.exists(path):
             return
-        file = _Connection(path, "ro&immutable=1")  # what is in the file, not in the log
+        # What is in the file, not in the log; also where others are half way with moving it from there to here: the
+        # first page, which comes first, then tells of pages that follow, and SQLite takes that for damage.
+        file = _Connection(path, "ro&immutable=1", "PRAGMA writable_schema = ON")
         try:
             [(number,)] = file.execute("PRAGMA user_version")
         finally:
@@ -154,7 +156,7 @@ class _Connection:
         StoreError: the file can't be opened.
     """
 
-    def __init__(self, path: str, mode: str) -> None:
+    def __init__(self, path: str, mode: str, first: str = "PRAGMA synchronous = FULL") -> None:
         self._path = path
         place = os.fsencode(os.path.join(os.getcwd(), path))
         name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in place)
@@ -165,7 +167,7 @@ class _Connection:
         except sqlite3.Error as error:
             raise _unusable(path, error) from None
         try:
-            self.execute("PRAGMA synchronous = FULL")
+            self.execute(first)
         except BaseException:
             self.close()
             raise

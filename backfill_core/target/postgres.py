@@ -151,8 +151,7 @@ class PostgresTarget:
         """Drop what attempts that were settled or overtaken left staged."""
         with self.session() as session:
             for token in tokens:
-                with session.transaction(self.settings()):
-                    session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
+                self.drop(session, token)
 
     def close(self) -> None:
         """Let the database go."""
@@ -177,6 +176,11 @@ class PostgresTarget:
                 session.close()
             else:
                 self._idle.append(session)
+
+    def drop(self, session: Session, token: str) -> None:
+        """Drop what an attempt staged, if it did."""
+        with session.transaction(self.settings()):
+            session.run(f"DROP TABLE IF EXISTS {self.beside(session, staging_name(token))}")
 
     def settings(self, wait: float = WAIT_SECONDS) -> dict[str, str]:
         """Return what holds for the session in a transaction of ours."""
@@ -320,7 +324,8 @@ class PostgresTarget:
         return f"{self.name}: {key} {why}; nothing was changed"
 
     def _is_there(self, session: Session) -> bool:
-        return session.rows("SELECT to_regclass(:name)", {"name": self.beside(session, sql.SIDE)}) != [(None,)]
+        with session.in_words():
+            return session.rows("SELECT to_regclass(:name)", {"name": self.beside(session, sql.SIDE)}) != [(None,)]
 
     def _look(self, session: Session, keys: Sequence[str]) -> dict[str, Side]:
         with session.in_words():
@@ -369,6 +374,7 @@ class PostgresWrite:
         self._session = session
         self._keys = sorted(set(keys))
         self.staging = staging_name(token)
+        self._token = token
         self._is_staged = False
         self._with_digest = False
         self._selects: list[str] = []
@@ -384,11 +390,11 @@ class PostgresWrite:
                 for column in target.shape(session).columns
                 if column.is_generated or column.is_identity
             ]
+            self._is_staged, self.staging = True, place  # from here on it may be there
             with session.transaction(target.settings()):
                 session.run(f"CREATE UNLOGGED TABLE {place} (LIKE {table} INCLUDING DEFAULTS)")
                 if made_by_database:
                     session.run(f"ALTER TABLE {place} {', '.join(made_by_database)}")
-        self._is_staged, self.staging = True, place
 
     def fill(self, select: str) -> None:
         """Add the rows of a query; it is run by `audit`, in the transaction that publishes them."""
@@ -431,9 +437,12 @@ class PostgresWrite:
     def end(self) -> None:
         """Undo what was not published, and take away what was staged; the first error is the one to tell."""
         self._session.roll_back()
-        if self._is_staged and not self._session.is_lost:
-            with suppress(BackfillError), self._session.transaction(self._target.settings()):
-                self._session.run(f"DROP TABLE IF EXISTS {self.staging}")
+        if self._is_staged:
+            with suppress(BackfillError):
+                self._target.drop(self._session, self._token)
+                return
+            with suppress(BackfillError):  # else by another connection
+                self._target.sweep([self._token])
 
     def _replace(self, keys: Sequence[str]) -> Audited:
         """Take the rows of these keys away, put the others in, and say what went and came."""

@@ -490,7 +490,7 @@ class SqliteWrite:
         """Undo what was not published, and take away what was staged; the first error is the one to tell."""
         self._session.roll_back()
         with suppress(BackfillError), self._session.in_words():
-            self._session.run(f"DROP TABLE IF EXISTS {self.staging}", wait=WAIT_SECONDS)
+            self._session.run(f"DROP TABLE IF EXISTS {self.staging}")
 
     def _replace(self, keys: Sequence[str]) -> None:
         """Take the rows of these keys away, and put the staged ones in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from backfill_core.target.sqlite import SqliteTarget
     from backfill_core.target.sqlite_session import SqliteSession
 
+MEGABYTE = 1_000_000
 _CHILDREN = """
     SELECT child.name, fk.on_delete FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name, 'main') AS fk
     WHERE child.type = 'table' AND fk."table" = :name COLLATE NOCASE ORDER BY 1
@@ -65,6 +67,10 @@ def _file(_: SqliteTarget, session: SqliteSession) -> Iterator[Finding]:
         yield Finding(
             True, f"{session.path} and its folder can't both be written", "give this user the right to write them"
         )
+    free, used = shutil.disk_usage(folder).free, os.path.getsize(session.path)
+    if free < used:
+        what = f"the disk has {free // MEGABYTE} MB free, and the file has {used // MEGABYTE}"
+        yield Finding(False, what, "make room before large writes: each needs its rows three times at once")
 
 
 def _key_column(target: SqliteTarget, session: SqliteSession) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from backfill_core.errors import FenceTimeoutError, OutcomeUnknownError, TargetError
+from backfill_core.target import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,22 +41,27 @@ class SqliteSession:
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
         self._connection = connection
         self._name = name
+        self.path = str(connection.execute("PRAGMA database_list").fetchone()[2])
         with self.in_words():
             connection.commit()
             connection.isolation_level = None
             connection.row_factory = None
             connection.execute(f"PRAGMA busy_timeout = {_NAP_MILLISECONDS}")
-            connection.execute("PRAGMA synchronous = FULL")
+            self.run("PRAGMA synchronous = FULL")  # which reads the file
             connection.create_aggregate("decimal_sum", 1, _DecimalSum)  # type: ignore[arg-type]
             connection.create_aggregate("_bf_digest", -1, _Digest)  # type: ignore[arg-type]
-        self.path = str(connection.execute("PRAGMA database_list").fetchone()[2])
 
     def place_by(self, function: Any) -> None:
         """Let statements ask where a row belongs."""
         self._connection.create_function("_bf_place", 1, function, deterministic=True)
 
-    def run(self, statement: str, parameters: Mapping[str, Any] | None = None, wait: float = 0) -> sqlite3.Cursor:
-        """Run a statement, and again while others hold a lock, for as long as is to be waited."""
+    def run(
+        self, statement: str, parameters: Mapping[str, Any] | None = None, wait: float = WAIT_SECONDS
+    ) -> sqlite3.Cursor:
+        """Run a statement, and again while others hold a lock, for as long as is to be waited.
+
+        One that only reads has to wait too: while another commits, and the file has no write-ahead log.
+        """
         deadline = time.monotonic() + wait
         while True:
             try:

@@ -132,7 +132,7 @@ class CheckOperator(DatasetOperator):
         with self.guarded(context) as guarded:
             findings = guarded.check()
         for one in findings:
-            self.log.log(40 if one["refuses"] else 20, "%s: %s", one["what"], one["cure"])
+            self.log.info("%s: %s", one["what"], one["cure"])
         if refusals := [f"{one['what']}: {one['cure']}" for one in findings if one["refuses"]]:
             raise AirflowFailException(f"{self._of.name} can't be guarded: {'; '.join(refusals)}")
         return findings

@@ -176,7 +176,7 @@ class DatasetPartitions:
         key: str,
         caller: Caller,
         reason: str,
-        wish: Wish,  # noqa: ARG002  a correction has no limits
+        wish: Wish,
         *,
         if_late: bool = False,
     ) -> Corrected | None:
@@ -184,7 +184,7 @@ class DatasetPartitions:
         source = self._source
         if if_late and not self._guarded.late(source.fill, key, key, staged=source.staged)["late"]:
             return None
-        answer = self._guarded.amend(key, source.fill, caller, reason, staged=source.staged)
+        answer = self._guarded.amend(key, source.fill, caller, reason, wish, staged=source.staged)
         return Corrected(answer, key, answer["after"] or {}, reason)
 
     def late(self) -> Late:

@@ -32,7 +32,8 @@ RETRIES = {
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=30),
 }
-START, END, REASON, DATE = "{{ params.start }}", "{{ params.end }}", "{{ params.reason }}", "{{ params.date }}"
+START, END, DATE = "{{ params.start }}", "{{ params.end }}", "{{ params.date }}"
+REASON, ALLOW = "{{ params.reason }}", "{{ params.allow | default('') }}"
 
 
 def dataset_dags(
@@ -95,13 +96,13 @@ def dataset_dags(
 
     with DAG(
         dag_id=f"{name}.range",
-        params={**_RANGE, **_OWNER, **_REASON},
+        params={**_RANGE, **_OWNER, **_REASON, **_ALLOW},
         doc_md=f"Make a range of `{dataset.name}` again: plan it, reserve all of it, replace it, give it back.",
         **by_hand,
     ) as a_range:
         plan = PlanRangeOperator(task_id="plan", start=START, end=END, reason=REASON, fingerprint=fingerprint, **source)
         claim = ClaimRangeOperator(task_id="claim", start=START, end=END, on_sealed="allow", **of)
-        replace = ReplacePartitionOperator(**replacing, start=START, end=END, reason=REASON)
+        replace = ReplacePartitionOperator(**{"allow": ALLOW, **replacing}, start=START, end=END, reason=REASON)
         release = ReleaseRangeOperator(task_id="release", claim=claim.output, **of)
         outcome = RunOutcomeOperator(task_id="outcome")
         plan >> claim >> replace >> release.as_teardown(setups=claim)
@@ -125,11 +126,11 @@ def dataset_dags(
 
     with DAG(
         dag_id=f"{name}.amend",
-        params={**_DATE, **_REASON},
+        params={**_DATE, **_REASON, **_ALLOW},
         doc_md=f"Record a sealed day's correction of `{dataset.name}` beside what was sent.",
         **by_hand,
     ) as amend:
-        AmendPartitionOperator(task_id="amend", date=DATE, reason=REASON, **source)
+        AmendPartitionOperator(task_id="amend", date=DATE, reason=REASON, allow=ALLOW, **source)
 
     with DAG(
         dag_id=f"{name}.late",
@@ -168,6 +169,14 @@ def _day(title: str, description: str | None = None) -> Param:
 _RANGE = {"start": _day("First day", "Inclusive."), "end": _day("Last day", "Inclusive.")}
 _DATE = {"date": _day("Day")}
 _REASON = {"reason": Param(type="string", minLength=1, title="Reason", description="Why? It is kept in the history.")}
+_ALLOW = {
+    "allow": Param(
+        default="",
+        type="string",
+        title="Limits that don't count",
+        description="shrink, growth, empty: where a day is right to be that much smaller or larger, or empty.",
+    )
+}
 _OWNER = {
     "owner": Param(
         default=None,

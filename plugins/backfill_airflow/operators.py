@@ -147,13 +147,8 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
 
     def wish(self) -> Wish:
         """Return what is allowed in this write."""
-        words = re.split(r"[\s,]+", self.allow) if isinstance(self.allow, str) else self.allow
-        allowed = {word for word in words if word}
-        if strange := sorted(allowed - {EMPTY, SHRINK, GROWTH}):
-            raise UsageError(f"allow has {strange[0]!r}; it may have {EMPTY}, {SHRINK} and {GROWTH}")
-        if self.on_empty == "allow":
-            allowed.add(EMPTY)
-        return Wish(overwrite=self.on_drift == "overwrite", always=self.always, allow=frozenset(allowed))
+        allow = limits_of(self.allow, self.on_empty)
+        return Wish(overwrite=self.on_drift == "overwrite", always=self.always, allow=allow)
 
     def _conclude(self, context: Context, partitions: Partitions, caller: Caller, written: Written) -> None:
         """Say in events and in the log what was written, and end the task as its options say of what was not."""
@@ -428,11 +423,12 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
     :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means.
     :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     :param reason: (templated) why; a correction without a reason is refused.
-    :param on_empty: of `daily`: `fail` where the right value would become one without orders; `allow` records it.
+    :param on_empty: `fail` where the right value would become one without orders, or rows; `allow` records it.
     :param max_shrink: of `daily`: the share of its orders that a date may lose, from 0 to 1.
+    :param allow: (templated) of a dataset: which limits don't count: `shrink`, `growth`, `empty`.
     """
 
-    template_fields: Sequence[str] = ("date", "claim_as", "reason", "select")
+    template_fields: Sequence[str] = ("date", "claim_as", "reason", "select", "allow")
 
     def __init__(
         self,
@@ -442,14 +438,18 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
         claim_as: str | None = None,
         on_empty: str = "fail",
         max_shrink: float | None = None,
+        allow: Sequence[str] | str = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.date = date
         self.claim_as = claim_as
         self.reason = reason
+        self.allow = allow
         self.on_empty = one_of("on_empty", on_empty, ON_EMPTY)
         self.max_shrink = share_of(max_shrink, self.dataset)
+        if self.dataset is None and allow:
+            raise ValueError("allow belongs to a dataset; give it too")
 
     def keys_of(self, context: Context, partitions: Partitions) -> list[str]:
         """Return the partition that is meant."""
@@ -457,7 +457,7 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
 
     def work(self, context: Context, partitions: Partitions, keys: list[str], caller: Caller) -> Mapping[str, Any]:
         """Claim, correct, give back."""
-        wish = Wish(allow=frozenset({EMPTY} if self.on_empty == "allow" else ()))
+        wish = Wish(allow=limits_of(self.allow, self.on_empty))
         corrected = partitions.amend(keys[0], caller, self.reason, wish)
         assert corrected is not None  # noqa: S101  for the type checker
         self.announce(context, {}, [corrected])
@@ -525,6 +525,19 @@ class ReleaseStaleClaimsOperator(BackfillOperator):
             for key, holder, why in claims:
                 self.log.info("%s %s of %s: %s", word.capitalize(), key, holder, why)
         return receipt
+
+
+def limits_of(allow: Sequence[str] | str, on_empty: str) -> frozenset[str]:
+    """Return the limits that don't count.
+
+    Raises:
+        UsageError: there is no such limit.
+    """
+    words = re.split(r"[\s,]+", allow) if isinstance(allow, str) else allow
+    allowed = frozenset(word for word in words if word)
+    if strange := sorted(allowed - {EMPTY, SHRINK, GROWTH}):
+        raise UsageError(f"allow has {strange[0]!r}; it may have {EMPTY}, {SHRINK} and {GROWTH}")
+    return allowed | {EMPTY} if on_empty == "allow" else allowed
 
 
 def share_of(max_shrink: float | None, dataset: Dataset | None) -> float:

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace as replace_field
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,13 @@ import pytest
 
 from airflow_stand import Run, context_of
 from backfill_airflow.compat import DAG, AirflowException, AirflowFailException, AirflowSkipException, Asset
+from backfill_airflow.dataset_operators import (
+    AdoptRangeOperator,
+    CheckOperator,
+    FindDriftOperator,
+    SettleOperator,
+    UnsealRangeOperator,
+)
 from backfill_airflow.datasets import opened_dataset
 from backfill_airflow.decorators import replace_partition
 from backfill_airflow.operators import (
@@ -381,6 +389,88 @@ def test_what_came_late_is_found_until_it_is_corrected(shop: Shop) -> None:
     assert (correction["before"]["amount"], correction["after"]["amount"]) == ("3", "7")
     assert find.execute(context_of(RUN)) == []
     assert shop.published() == {DAY: (1, 3)}
+
+
+def test_a_correction_has_the_limits_of_a_write(shop: Shop) -> None:
+    for customer in ("anna", "bob", "cleo"):
+        shop.order(DAY, 3, customer)
+    replace(shop)
+    SealRangeOperator(task_id="seal", dataset=shop.dataset, reason="sent").execute(context_of(RUN))
+    shop.sql(f"delete from {shop.orders} where customer <> 'anna'")
+    of: dict[str, Any] = {"task_id": "amend", "dataset": shop.dataset, "select": shop.select, "reason": "late"}
+
+    with pytest.raises(AirflowFailException, match="1 rows instead of 3: smaller by more than the limit"):
+        AmendPartitionOperator(**of, date=DAY).execute(context_of(RUN))
+    correction = AmendPartitionOperator(**of, date=DAY, allow="shrink").execute(context_of(RUN))
+
+    assert (correction["before"]["amount"], correction["after"]["amount"]) == ("9", "3")
+
+
+def test_drift_fails_the_task_or_is_only_reported(shop: Shop) -> None:
+    shop.order(DAY, 3)
+    replace(shop)
+    drift = FindDriftOperator(task_id="drift", dataset=shop.dataset, start=DAY, end=NEXT)
+    assert drift.execute(context_of(RUN))["drift"] == {}
+    shop.sql(f"update {shop.daily} set amount = 4")
+    shop.sql(f"insert into {shop.daily} values (null, 'bob', 1, 1)")
+
+    with pytest.raises(AirflowFailException, match=f"{DAY}: amount was published as 3 and is 4; 1 rows belong to no"):
+        drift.execute(context_of(RUN))
+    report = FindDriftOperator(task_id="drift", dataset=shop.dataset, on_found="report").execute(context_of(RUN))
+
+    assert (list(report["drift"]), report["keyless"]) == ([DAY], 1)
+
+
+def test_a_table_that_can_not_be_guarded_fails_its_check_with_the_cure(shop: Shop) -> None:
+    findings = CheckOperator(task_id="check", dataset=shop.dataset).execute(context_of(RUN))
+    assert not any(one["refuses"] for one in findings)
+    strange = replace_field(shop.dataset, unique=("nobody",))
+
+    with pytest.raises(AirflowFailException, match=r"can't be guarded: .*nobody"):
+        CheckOperator(task_id="check", dataset=strange).execute(context_of(RUN))
+
+
+def test_days_are_adopted_unsealed_and_settled_by_tasks(shop: Shop) -> None:
+    shop.sql(f"insert into {shop.daily} values ('{DAY}', 'anna', 1, 3)")
+    of: dict[str, Any] = {"dataset": shop.dataset, "start": DAY}
+
+    adopted = AdoptRangeOperator(task_id="adopt", reason="as it was", **of).execute(context_of(RUN))
+    SealRangeOperator(task_id="seal", dataset=shop.dataset, start=DAY, reason="sent").execute(context_of(RUN))
+    unsealed = UnsealRangeOperator(task_id="unseal", reason="it was wrong", **of).execute(context_of(RUN))
+    settled = SettleOperator(task_id="settle", dataset=shop.dataset).execute(context_of(RUN))
+
+    assert [one["key"] for one in adopted["published"]] == [DAY]
+    assert unsealed["unsealed"] == [DAY]
+    assert (settled["settled"], settled["open"]) == ([], [])
+    with opened(shop) as guarded:
+        assert [(line["what"], line["reason"]) for line in guarded.history()] == [
+            ("adopt", "as it was"),
+            ("seal", "sent"),
+            ("unseal", "it was wrong"),
+        ]
+
+
+def test_a_range_is_given_back_by_its_claim_or_by_what_the_run_reserved(shop: Shop) -> None:
+    def claimed(dt: str, run: Run = RUN) -> Any:
+        return ClaimRangeOperator(task_id="claim", dataset=shop.dataset, start=dt).execute(
+            context_of(run, task_id="claim")
+        )
+
+    def release(**options: Any) -> Any:
+        return ReleaseRangeOperator(task_id="free", dataset=shop.dataset, **options).execute(context_of(RUN))
+
+    first = claimed(DAY)
+    claimed(NEXT)
+    claimed("2024-05-03", OTHER)
+    with opened(shop) as guarded:
+        guarded.claim(["2024-05-04"], Caller("", person="anna"))
+
+    assert release(claim=first)["released"] == [DAY]
+    assert list(shop.holders()) == [NEXT, "2024-05-03", "2024-05-04"]
+    assert release(start=DAY, end="2024-05-04")["released"] == [NEXT]
+    assert list(shop.holders()) == ["2024-05-03", "2024-05-04"]
+    assert release(start=DAY, end="2024-05-04", claim_as="anna")["released"] == ["2024-05-04"]
+    assert list(shop.holders()) == ["2024-05-03"]
 
 
 def test_only_the_days_whose_fingerprint_changed_are_computed(shop: Shop) -> None:

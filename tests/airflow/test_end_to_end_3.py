@@ -548,7 +548,7 @@ def test_waiting_for_a_person_has_an_end(world: World) -> None:
     run = world.trigger("impatient", conf={"start": dt})
 
     assert run.ends() == "failed"
-    assert f"{dt} claimed_by:anna, still, after 0:00:05; nothing was written" in run.log("replace")
+    assert f"{dt} claimed_by:anna, still, after 0:00:20; nothing was written" in run.log("replace")
     assert run.task("replace")["try_number"] == 1
     assert world.command("release", dt, dt, "anna")["released"] == [dt]
 

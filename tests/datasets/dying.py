@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from backfill_core.conformance.stepping import At, stepped
+from backfill_core.errors import BackfillError
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours, one_try
 from tests.faults.killing import die_at
 
@@ -57,10 +58,17 @@ def die_at_step(shop: Shop, verb: str, number: int) -> None:
         at.after_all()
 
 
+def freeze_at_step(shop: Shop, verb: str, number: int) -> None:
+    """Be stopped by a signal before the numbered step, from 0, until somebody lets it go on."""
+    at = At(number, lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    with shop.open(around=stepped(at)) as orders, suppress(BackfillError):
+        VERBS[verb](shop, orders, one_try(number))
+
+
 def die_at_statement(shop: Shop, verb: str, number: int) -> None:
     """Be killed before the numbered statement, from 0, is sent."""
+    die_at(number + 1, after=False)
     with shop.open() as orders:
-        die_at(number + 1, after=False)
         VERBS[verb](shop, orders, one_try(number))
 
 

@@ -1,35 +1,48 @@
 """kill -9 at every step of every verb: what comes next puts it right, and readers see whole days throughout.
 
-A death after a step is a death before the next one, as nothing happens in between.
+A death after a step is a death before the next one, as nothing happens in between. In the long run, at every statement
+too, of the ledger and of the table.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.datasets.dying import RECOVERIES, VERBS, die_at_step, leave_open, settle
+from backfill_core.conformance.stepping import At, stepped
+from tests.datasets.dying import RECOVERIES, VERBS, die_at_statement, die_at_step, leave_open, settle, staged
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours
 from tests.faults.killing import end_of, start
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def killed(shop: Shop, verb: str, number: int) -> bool:
-    """Return whether there was such a step to die at."""
-    process = start(die_at_step, shop, verb, number)
+    Die = Callable[[Shop, str, int], None]
+
+WAYS = [die_at_step, die_at_statement] if os.environ.get("BACKFILL_FAULTS") == "long" else [die_at_step]
+each_way = pytest.mark.parametrize("die", WAYS)
+
+
+def killed(die: Die, shop: Shop, verb: str, number: int) -> bool:
+    """Return whether there was such a step, or statement, to die at."""
+    process = start(die, shop, verb, number)
     code = end_of(process)
     assert code in (0, -signal.SIGKILL)
     return code != 0
 
 
+@each_way
 @pytest.mark.parametrize("verb", ["write", "staged"])
-def test_a_write_killed_at_any_step_is_put_right(shop: Shop, verb: str) -> None:
+def test_a_write_killed_at_any_step_is_put_right(shop: Shop, verb: str, die: Die) -> None:
     had_landed = False
     for number in itertools.count():
         shop = shop.of(number + 1)
 
-        if not killed(shop, verb, number):
+        if not killed(die, shop, verb, number):
             break
         version = shop.seen()
         recover = RECOVERIES[number % 3]
@@ -40,33 +53,35 @@ def test_a_write_killed_at_any_step_is_put_right(shop: Shop, verb: str) -> None:
         had_landed = landed
         assert shop.seen() == number + 1
         shop.check()
-    print(f"killed at {number} steps")
+    print(f"killed at {number} points")
     assert had_landed
     assert number > 8
 
 
-def test_an_adoption_killed_at_any_step_is_put_right(shop: Shop) -> None:
+@each_way
+def test_an_adoption_killed_at_any_step_is_put_right(shop: Shop, die: Die) -> None:
     for number in itertools.count():
         shop.sql(f"UPDATE {{orders}} SET amount = {number + 1} WHERE dt <= '{BOTH[-1]}'")
 
-        if not killed(shop, "adopt", number):
+        if not killed(die, shop, "adopt", number):
             break
         RECOVERIES[number % 3](shop, VERBS["adopt"], number)
 
         assert shop.seen() == number + 1
         shop.check()
-    print(f"killed at {number} steps")
+    print(f"killed at {number} points")
     assert number > 6
 
 
+@each_way
 @pytest.mark.parametrize("verb", ["seal", "unseal"])
-def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, verb: str) -> None:
+def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, verb: str, die: Die) -> None:
     for number in itertools.count():
         with shop.open() as orders:
             (orders.unseal if verb == "seal" else orders.seal)(BOTH, OTHER, "to begin with")
         rows = shop.rows()
 
-        more = killed(shop, verb, number)
+        more = killed(die, shop, verb, number)
         with shop.open(stale=all_but_ours) as orders:
             if number % 2:
                 settle(shop, orders)
@@ -80,24 +95,48 @@ def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, 
         shop.check()
         if not more:
             break
-    print(f"killed at {number} steps")
+    print(f"killed at {number} points")
     assert number > 4
 
 
+@each_way
+def test_settling_killed_at_any_step_leaves_nothing_staged(shop: Shop, die: Die) -> None:
+    steps = At(-1, lambda: None)
+    with shop.open(around=stepped(steps)) as orders:
+        staged(shop.of(1), orders, OTHER)
+    filled = steps.names.index("write.audit")
+
+    for number in itertools.count():
+        shop = shop.of(number + 2)
+        assert killed(die_at_step, shop, "staged", filled)
+        assert shop.staged()
+
+        more = killed(die, shop, "settle", number)
+        with shop.open() as orders:
+            settle(shop, orders)
+
+        assert shop.seen() == 1
+        shop.check()
+        if not more:
+            break
+    assert number > 2
+
+
+@each_way
 @pytest.mark.parametrize("published", [False, True], ids=["before the publication", "after the publication"])
-def test_settling_killed_at_any_step_goes_on_where_it_was(shop: Shop, published: bool) -> None:
+def test_settling_killed_at_any_step_goes_on_where_it_was(shop: Shop, published: bool, die: Die) -> None:
     for number in itertools.count():
         shop = shop.of(number + 1)
         leave_open(shop, number, published=published)
         version = shop.seen()
         assert version == number + published
 
-        more = killed(shop, "settle", number)
+        more = killed(die, shop, "settle", number)
         RECOVERIES[number % 3](shop, VERBS["write"], number)
 
         assert shop.seen() == number + 1
         shop.check()
         if not more:
             break
-    print(f"killed at {number} steps")
+    print(f"killed at {number} points")
     assert number > 2

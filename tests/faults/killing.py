@@ -117,13 +117,20 @@ def amend_frozen(db: str, events: str, when: date, reason: str) -> None:
         Backfill(store, Freezing(events)).amend(when, reason)
 
 
-def wait_until_frozen(process: ForkServerProcess) -> None:
-    def frozen() -> bool:
-        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        assert state not in "ZX", "the process has ended"
-        return state == "T"
+def froze(process: ForkServerProcess) -> bool:
+    """Wait until a process is stopped by a signal, or has ended; return whether it was stopped."""
 
-    wait_until(frozen, "the process is frozen")
+    def state() -> str:
+        if not process.is_alive():
+            return "X"
+        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    wait_until(lambda: state() in "TX", "the process is frozen")
+    return state() == "T"
+
+
+def wait_until_frozen(process: ForkServerProcess) -> None:
+    assert froze(process), "the process has ended"
 
 
 def thaw(process: ForkServerProcess) -> None:

@@ -71,6 +71,20 @@ def test_a_log_that_is_the_files_own_is_taken_in(store: World) -> None:
     assert [dt for dt, _ in store.rows("claims")] == [day(n) for n in (*range(4), 10, *range(20, 40))]
 
 
+def test_a_log_that_is_half_way_into_the_file_is_taken_in(store: World) -> None:
+    _leave_a_log(store, 5_000)
+    log = _log(store).read_bytes()
+    frames = [log[at : at + 24 + 4096] for at in range(32, len(log), 24 + 4096)]
+    [*_, first_page] = [frame[24:] for frame in frames if frame[:4] == (1).to_bytes(4, "big")]
+    with open(store.db, "r+b") as file:  # as a process leaves it that is killed or stopped after the first page
+        file.write(first_page)
+
+    with open_store(store.db) as opened:
+        assert Backfill(opened).claim(days(1, start=5), "a")["claimed"] == [day(5)]
+
+    assert len(store.rows("claims")) == 5_002
+
+
 @pytest.mark.parametrize("script", RESTORE)
 def test_a_backup_is_restored_as_the_page_says(store: World, script: str) -> None:
     for number in range(1, 4):
@@ -84,10 +98,10 @@ def test_a_backup_is_restored_as_the_page_says(store: World, script: str) -> Non
     assert store.rows("claims") == [(day(0), "a"), (day(5), "a")]
 
 
-def _leave_a_log(world: World) -> None:
-    """Claim the eleventh day, and have the log stay as after a process that was killed."""
+def _leave_a_log(world: World, count: int = 1) -> None:
+    """Claim the eleventh day and those after it, and have the log stay as after a process that was killed."""
     with open_store(world.db) as opened:
-        Backfill(opened).claim(days(1, start=10), "b")
+        Backfill(opened).claim(days(count, start=10), "b")
         kept = {name: (world.folder / name).read_bytes() for name in ("state.db", "state.db-wal")}
     for name, content in kept.items():
         (world.folder / name).write_bytes(content)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+WAITING_FOR_LONG = f"{WAITING} AND clock_timestamp() - query_start > '1 second'"
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_commit_that_waits_is_not_cut_short_where_nobody_asks(
     with open_store(waiting_world.db) as store:
         backfill = Backfill(store, stop=lambda: False)
         process = waiting_world.start("claim", day(0), day(0), "a")
-        wait_until(lambda: own_postgres.sql(WAITING), "the commit waits for the standby")
+        wait_until(lambda: own_postgres.sql(WAITING_FOR_LONG) or process.poll() is not None, "the commit waits")
 
         _wait_for_a_standby(own_postgres, "")
         code, answer = waiting_world.finish(process)

@@ -20,6 +20,7 @@ from backfill_core.errors import (
 )
 from backfill_core.guarded import Guarded, Wish
 from backfill_core.ledger import OPEN, PUBLISH
+from backfill_core.protocol.judging import EMPTY, GROWTH, SHRINK
 from tests.ledger.conftest import DAY, ME, NEXT, OTHER, THIRD, guarded, put
 from tests.model.promises import DATASET
 
@@ -209,6 +210,37 @@ def test_a_seal_holds_and_what_comes_late_is_written_beside(orders: Guarded, tar
     assert target.partitions == {DAY: (1,)}
     with pytest.raises(SealedError), orders.replacing([DAY], ME):
         pytest.fail("the block was run")
+
+
+@pytest.mark.parametrize(
+    ("amounts", "allow"),
+    [((), EMPTY), ((1,), SHRINK), ((9,) * 7, GROWTH)],
+    ids=["emptied", "shrunk", "grown"],
+)
+def test_a_correction_has_the_limits_of_a_write_and_they_count_from_what_was_last_said(
+    ledger: Ledger, target: SimulatedTarget, amounts: tuple[int, ...], allow: str
+) -> None:
+    orders = guarded(ledger, target, max_shrink=0.5, max_growth=1.0)
+    orders.write([DAY], put(1), ME)
+    orders.seal([DAY], ME, "sent")
+    orders.amend(DAY, put(1, 5, 6), ME, "two came late", Wish(allow=frozenset({GROWTH})))
+
+    with pytest.raises(LimitError):
+        orders.amend(DAY, put(*amounts), ME, "late")
+    assert orders.statement()["partitions"][0]["corrections"] == 1
+
+    orders.amend(DAY, put(*amounts), ME, "late", Wish(allow=frozenset({allow})))
+    assert orders.statement()["partitions"][0]["corrected"]["rows"] == len(amounts)
+
+
+def test_a_correction_with_rows_of_another_key_is_refused(orders: Guarded) -> None:
+    orders.write([DAY], put(1), ME)
+    orders.seal([DAY], ME, "sent")
+
+    with pytest.raises(AuditError, match=f"1 rows of other keys, such as {NEXT}"):
+        orders.amend(DAY, lambda partition: partition.write.put({DAY: (2,), NEXT: (1,)}), ME, "late")  # type: ignore[attr-defined]
+
+    assert orders.statement()["partitions"][0]["corrections"] == 0
 
 
 def test_what_was_never_sealed_is_not_amended(orders: Guarded) -> None:

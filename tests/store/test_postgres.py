@@ -41,6 +41,7 @@ def with_setting(db: str, setting: str) -> str:
         ("postgresql://u@h/d?schema=a%20b%26c&sslmode=require", "postgresql://u@h/d?schema=a%20b%26c"),
         ("postgresql://a:1,b:2/d?password=geheim", "postgresql://a,b:1,2/d?schema=backfill"),
         ("postgresql:///d?host=/run/pg", "postgresql:///run/pg/d?schema=backfill"),
+        (f"postgresql://h/d?schema={'s' * 63}", f"postgresql://h/d?schema={'s' * 63}"),
         ("/srv/state.db", "/srv/state.db"),
         ("odd:/name", "odd:/name"),
     ],
@@ -67,6 +68,34 @@ def test_a_url_that_names_no_store_is_a_usage_error(url: str) -> None:
     for use in (create_store, open_store, name_of):
         with pytest.raises(UsageError, match="BACKFILL_DB"):
             use(url)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("08006", "the connection was lost"),
+        ("40P01", "the server undid the transaction"),
+        ("42501", "the role may not do that"),
+        ("53100", "the server's disk is full"),
+        ("53200", "the server has run out of something"),
+        ("55000", "the server isn't set up for that"),
+        ("57014", "the server cancelled the statement"),
+        ("57P01", "the server is shutting down"),
+    ],
+)
+def test_what_the_server_says_is_put_into_words_by_its_code(postgres_world: World, code: str, words: str) -> None:
+    url, _, schema = postgres_world.db.partition("?schema=")
+    refuse = f"BEGIN RAISE EXCEPTION USING MESSAGE = 'as it said', ERRCODE = '{code}'; END"
+    with psycopg.connect(url) as server:
+        server.execute(f"CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $${refuse}$$".encode())
+        table = f"{schema}.claims"
+        server.execute(f"CREATE TRIGGER t BEFORE INSERT ON {table} EXECUTE FUNCTION {schema}.refuse()".encode())
+
+    with open_store(postgres_world.db) as store, pytest.raises(StoreError) as failure:
+        Backfill(store).claim(days(1), "a")
+
+    assert f": {words}" in str(failure.value)
+    assert "(as it said)" in str(failure.value)
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=5, max_size=30), st.booleans())
@@ -427,6 +456,16 @@ def test_the_role_of_airflows_tasks_claims_and_writes_and_makes_no_table(
         assert [claim.ended for claim in Backfill(store).standing_claims()] == [True]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         postgres.sql(f"CREATE TABLE {role.db.rpartition('=')[2]}.more (n INTEGER)", role.db.split("?schema=")[0])
+
+
+def test_a_role_that_may_not_make_the_table_of_claims_is_told_who_can(
+    postgres_world: World, postgres: Postgres
+) -> None:
+    postgres.sql(f"DROP TABLE IF EXISTS {postgres_world.db.rpartition('=')[2]}.ledger_claims")
+    role = World(_granted(postgres, postgres_world, "backfill_operator"), postgres_world.folder)
+
+    with role.backfill() as backfill, pytest.raises(StoreError, match="let a role that may call `backfill init` once"):
+        backfill.take(days(1), Caller("daily/manual__1", "replace"), ATTEMPT)
 
 
 def test_nobody_but_the_owner_changes_a_correction(postgres_world: World, postgres: Postgres) -> None:

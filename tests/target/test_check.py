@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -32,6 +34,16 @@ def test_a_plain_table_with_an_index_passes(bench: Bench) -> None:
 
     assert refusals(bench) == []
     assert said(bench) == "" or bench.is_sqlite
+
+
+def test_a_disk_that_is_nearly_full_is_told(lite: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    lite.make()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_999))
+
+    [told] = [finding for finding in lite.target().check() if "MB free" in finding.what]
+
+    assert not told.refuses
+    assert "make room" in told.cure
 
 
 def test_check_writes_nothing(bench: Bench) -> None:
