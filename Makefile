@@ -7,7 +7,7 @@ AIRFLOW2 := .venv-airflow2/bin
 STAND := .venv-stand/bin
 OLDEST := --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes -r requirements/oldest.txt
 
-PAGE := plugins/backfill_airflow/page/partitions.js
+PAGE := plugins/backfill_airflow/page/built/partitions.js
 
 .PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
 .PHONY: bench-datasets airflow kafka stand clickstream-test page test-page screenshots lock clean

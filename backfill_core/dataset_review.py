@@ -118,24 +118,6 @@ def status(ledger: Ledger, dataset: str, first: str, last: str) -> answers.Datas
     }
 
 
-def counts(ledger: Ledger) -> list[answers.DatasetCounts]:
-    """Tell of every dataset at a glance."""
-    return [
-        {
-            "dataset": one.dataset,
-            "keys": one.keys,
-            "published": one.published,
-            "held": one.held,
-            "sealed": one.sealed,
-            "failed": one.failed,
-            "drifted": one.drifted,
-            "newest": one.newest,
-            "latest_at": one.latest_at,
-        }
-        for one in ledger.counts()
-    ]
-
-
 def history(ledger: Ledger, dataset: str, first: str, last: str) -> list[answers.HistoryLine]:
     """Tell what happened to the keys, each key's oldest line first."""
     return [
@@ -197,17 +179,23 @@ def late(
     rows: Sequence[KeyRow],
     measure: Callable[[list[str]], Mapping[str, Measured]],
 ) -> answers.DatasetLate:
-    """Find the sealed keys of which the source doesn't agree any more with what was sent or last corrected."""
-    sealed = [row for row in rows if row.seal]
+    """Find the keys, all sealed, of which the source doesn't agree any more with what was sent or last corrected."""
     found: list[answers.LateKey] = []
-    if sealed:
-        now = measure([row.key for row in sealed])
-        corrections = _by_key(ledger.corrections(dataset.name, sealed[0].key, sealed[-1].key))
-        for row in sealed:
+    if rows:
+        now = measure([row.key for row in rows])
+        corrections = _by_key(ledger.corrections(dataset.name, rows[0].key, rows[-1].key))
+        for row in rows:
             said = last_said(row, corrections.get(row.key, ()))
             if judging.drift_of(dataset, row.version, said, now[row.key]):
                 found.append({"key": row.key, "known": figures(said.measured), "now": figures(now[row.key])})
-    return {"dataset": dataset.name, "checked": len(sealed), "late": found}
+    return {"dataset": dataset.name, "checked": len(rows), "late": found}
+
+
+def moved(one: answers.LateKey) -> str:
+    """Say how a sealed key's source differs from what was said."""
+    known, now = one["known"] or {}, one["now"] or {}
+    words = [f"{name} was {known.get(name)}, is {value}" for name, value in now.items() if known.get(name) != value]
+    return "; ".join(words) or "the figures are those that were said, but the rows are others"
 
 
 def last_said(row: KeyRow, corrections: Sequence[Correction]) -> KeyRow:

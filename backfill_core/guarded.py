@@ -236,9 +236,16 @@ class Guarded:
 
     # claims
 
-    def claim(self, keys: Iterable[str], caller: Caller, *, whole: bool = False) -> answers.ReserveAnswer:
-        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none."""
-        made = reserving.reserve(self._place, self._keys(keys), caller, whole=whole)
+    def claim(
+        self, keys: Iterable[str], caller: Caller, reason: str = "", *, whole: bool = False
+    ) -> answers.ReserveAnswer:
+        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none.
+
+        With a reason the history has it, too.
+        """
+        made = reserving.reserve(
+            self.ledger, self.dataset.name, self._place.new_id(), self._keys(keys), caller, reason, whole=whole
+        )
         return {
             "dataset": self.dataset.name,
             "claim": made.claim,
@@ -258,7 +265,8 @@ class Guarded:
             for one in self.ledger.claims(self.dataset.name)
             if (one.id == claim or one.owner == owner) and (wanted is None or one.key in wanted)
         ]
-        freed = reserving.release(self._place, {one.key for one in found}, {one.id for one in found}) if found else []
+        ids = {one.id for one in found}
+        freed = reserving.release(self.ledger, self.dataset.name, {one.key for one in found}, ids) if found else []
         return {"dataset": self.dataset.name, "released": freed}
 
     # seals
@@ -403,11 +411,16 @@ class Guarded:
     def late(
         self, fill: Callable[[Partition], object], first: str = "", last: str = "", *, staged: bool = False
     ) -> answers.DatasetLate:
-        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected."""
-        rows = self.ledger.rows(self.dataset.name, first, last)
-        return dataset_review.late(
+        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected.
+
+        When that was done, and what differed, is kept, as by `drift`.
+        """
+        rows = [row for row in self.ledger.rows(self.dataset.name, first, last) if row.seal]
+        answer = dataset_review.late(
             self.ledger, self.dataset, rows, lambda keys: self._audit(keys, fill, staged=staged).partitions
         )
+        comparing.note_late(self._place, rows, {one["key"]: dataset_review.moved(one) for one in answer["late"]})
+        return answer
 
     # keys
 

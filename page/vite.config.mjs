@@ -10,7 +10,7 @@ const globals = {
 
 export default defineConfig({
   build: {
-    outDir: "../plugins/backfill_airflow/page",
+    outDir: "../plugins/backfill_airflow/page/built",
     emptyOutDir: true,
     target: "es2022",
     lib: { entry: "src/main.tsx", formats: ["iife"], name: "Partitions_", fileName: () => "partitions.js" },

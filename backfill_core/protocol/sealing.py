@@ -104,6 +104,7 @@ def amend(place: Place, key: str, after: Measured, seal_version: int, caller: Ca
             raise OvertakenError(f"{place.name}: {key} was sealed anew meanwhile; nothing was recorded, run again")
         correction = Correction(key, row.seal, row.measured, after, reason, _owner(caller), page.now)
         page.correct(correction)
+        page.write(row._replace(compared_at=page.now, late=None))
         return correction
 
     return place.ledger.change(place.name, [key], step)

@@ -4,7 +4,7 @@ import { Alert, Box, Button, chakra, CloseButton, Dialog, Field, Flex, Portal, T
 import { useRef, useState } from "react";
 
 import { Run, Trouble } from "./parts.tsx";
-import { carryOut, type Done, type Failure, known } from "./server.ts";
+import { carryOut, type DatasetTold, type Done, type Failure, known } from "./server.ts";
 import { offered, type Verb } from "./verbs.ts";
 import type { View } from "./view.ts";
 
@@ -60,7 +60,7 @@ export function Actions({ view, places, onChanged }: Props) {
       {open && (
         <Confirm
           verb={open}
-          dataset={view.told.dataset}
+          told={view.told}
           onClose={() => setOpen(undefined)}
           onDone={(one) => {
             setOpen(undefined);
@@ -73,8 +73,8 @@ export function Actions({ view, places, onChanged }: Props) {
   );
 }
 
-function Confirm(props: { verb: Verb; dataset: string; onClose: () => void; onDone: (done: Done) => void }) {
-  const { verb, dataset, onClose, onDone } = props;
+function Confirm(props: { verb: Verb; told: DatasetTold; onClose: () => void; onDone: (done: Done) => void }) {
+  const { verb, told, onClose, onDone } = props;
   const [reason, setReason] = useState("");
   const [failure, setFailure] = useState<Failure>();
   const [busy, setBusy] = useState(false);
@@ -84,7 +84,7 @@ function Confirm(props: { verb: Verb; dataset: string; onClose: () => void; onDo
     setBusy(true);
     setFailure(undefined);
     try {
-      onDone(await carryOut(dataset, verb, reason.trim()));
+      onDone(await carryOut(told, verb, reason.trim()));
     } catch (error) {
       setFailure(known(error));
       setBusy(false);

@@ -39,7 +39,7 @@ export function PartitionPanel({ view, place, onSelect, onChanged }: Props) {
       {told && told.corrections.length > 0 && (
         <Section title="Corrections">
           {told.corrections.map((one) => (
-            <Entry key={one.at} at={one.at} who={one.by} reason={one.reason}>
+            <Entry key={`${one.at}${one.reason}`} at={one.at} who={one.by} reason={one.reason}>
               <Difference before={one.before} after={one.after} labels={["Sent", "Right"]} />
             </Entry>
           ))}
@@ -67,9 +67,9 @@ function Facts({ one }: { one: One }) {
           </Text>
         </Line>
       ))}
-      {one.published_at !== null && (
+      {one.owner !== null && (
         <Line label="Published">
-          <Time at={one.published_at} /> by {one.owner}
+          {one.published_at !== null && <Time at={one.published_at} />} by {one.owner}
         </Line>
       )}
       {one.run !== null && (
@@ -81,12 +81,6 @@ function Facts({ one }: { one: One }) {
       {one.holders.map((holder) => (
         <Line key={holder.claim} label="Held by">
           {holder.by}
-          {holder.since !== null && (
-            <>
-              {" "}
-              since <Time at={holder.since} />
-            </>
-          )}
           {holder.run !== null && (
             <>
               , run <Run dag={holder.run.dag_id} run={holder.run.run_id} />
@@ -110,6 +104,12 @@ function Facts({ one }: { one: One }) {
           <Time at={one.checked_at} />
         </Line>
       )}
+      {one.late !== null && <Line label="Late">{one.late}</Line>}
+      {one.compared_at !== null && (
+        <Line label="Source compared">
+          <Time at={one.compared_at} />
+        </Line>
+      )}
     </Box>
   );
 }
@@ -131,9 +131,11 @@ function Entry(props: { at: string; who: string; reason: string; what?: string; 
     <Box borderLeftWidth="2px" borderColor="border.emphasized" pl={3} fontSize="sm">
       <HStack justify="space-between" gap={2} wrap="wrap">
         <Text fontWeight="semibold">{what ?? who}</Text>
-        <Text color="fg.muted">
-          <Time at={at} />
-        </Text>
+        {at !== "" && (
+          <Text color="fg.muted">
+            <Time at={at} />
+          </Text>
+        )}
       </HStack>
       {what !== undefined && <Text>{who}</Text>}
       {reason && <Text fontStyle="italic">“{reason}”</Text>}

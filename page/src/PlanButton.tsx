@@ -1,11 +1,11 @@
 // What a run would do now. It reads the source, so it is asked for by a button and never on its own.
 
 import { Badge, Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
 import { counted } from "./axis.ts";
 import { Moves, Trouble } from "./parts.tsx";
-import { ask, known, type Failure, type Plan } from "./server.ts";
+import { known, planned, type Failure, type Plan } from "./server.ts";
 import { spansOf } from "./verbs.ts";
 import type { View } from "./view.ts";
 
@@ -16,20 +16,35 @@ export function PlanButton({ view, places }: { view: View; places: readonly numb
   const [plan, setPlan] = useState<Plan>();
   const [failure, setFailure] = useState<Failure>();
   const [busy, setBusy] = useState(false);
+  const gone = useRef(new AbortController());
+  useEffect(() => {
+    gone.current = new AbortController();
+    return () => gone.current.abort();
+  }, []);
+  const not = whyNot(view, places);
   const look = async () => {
+    const { signal } = gone.current;
     setBusy(true);
     setFailure(undefined);
     try {
-      const spans = spansOf(places).map(([first, last]) => [axis.key(first), axis.key(last)]);
-      setPlan(await ask<Plan>(`datasets/${encodeURIComponent(told.dataset)}/plan`, { spans }));
+      setPlan(await planned(told, spansOf(places).map(([first, last]) => [axis.key(first), axis.key(last)] as const), signal));
     } catch (error) {
-      setFailure(known(error));
+      if (!signal.aborted) setFailure(known(error));
     }
-    setBusy(false);
+    if (!signal.aborted) setBusy(false);
   };
   return (
     <Box aria-live="polite">
-      <Button size="sm" variant="outline" loading={busy} loadingText="Reading the source" disabled={places.length === 0} onClick={() => void look()}>
+      <Button
+        size="sm"
+        variant="outline"
+        loading={busy}
+        loadingText="A task reads the source"
+        aria-disabled={not !== undefined}
+        title={not}
+        opacity={not === undefined ? undefined : 0.55}
+        onClick={() => not === undefined && void look()}
+      >
         What would a run do now?
       </Button>
       {failure && (
@@ -40,6 +55,14 @@ export function PlanButton({ view, places }: { view: View; places: readonly numb
       {plan && <Shown plan={plan} view={view} />}
     </Box>
   );
+}
+
+/** Why it can't be planned; undefined where it can. A task plans, so it takes who may start one. */
+function whyNot({ told }: View, places: readonly number[]): string | undefined {
+  if (told.why_not !== null) return told.why_not;
+  if (places.length === 0) return "Nothing is chosen";
+  if (told.dags.plan === null) return "No DAG with a form that can only plan writes it";
+  return told.paused.includes(told.dags.plan.dag_id) ? `The DAG ${told.dags.plan.dag_id} is paused` : undefined;
 }
 
 function Shown({ plan, view }: { plan: Plan; view: View }) {

@@ -35,7 +35,7 @@ function Partitions({ dagId }: { dagId?: string }) {
 function Shown({ dagId }: { dagId: string | undefined }) {
   const [params] = useSearchParams();
   const chosen = params.get("dataset");
-  const overview = useAnswer<{ datasets: Overview[] }>(
+  const overview = useAnswer<{ datasets: Overview[]; failures: string[] }>(
     chosen === null ? `datasets${dagId === undefined ? "" : `?dag_id=${encodeURIComponent(dagId)}`}` : undefined,
     MINUTE,
   );
@@ -44,11 +44,15 @@ function Shown({ dagId }: { dagId: string | undefined }) {
   if (failure?.status === 404) return <NoLedger message={failure.message} />;
   if (told === undefined) return failure ? <Trouble failure={failure} /> : <Waiting what="Reading the ledger" />;
   const [only, ...others] = told.datasets;
-  if (only === undefined) return <NoDataset dagId={dagId} />;
+  const unreachable = told.failures.map((message) => (
+    <Trouble key={message} failure={{ title: "A ledger can't be reached", message, status: 503 }} />
+  ));
+  if (only === undefined) return unreachable.length > 0 ? <>{unreachable}</> : <NoDataset dagId={dagId} />;
   if (dagId !== undefined && others.length === 0) return <DatasetPage name={only.dataset} dagId={dagId} />;
   return (
     <>
       {failure && <Trouble failure={failure} />}
+      {unreachable}
       <OverviewPage datasets={told.datasets} dagId={dagId} />
     </>
   );

@@ -12,9 +12,10 @@ export interface Overview {
   published: number;
   missing: number | null;
   held: number;
-  failed: number;
+  /** Null where that isn't known, as of the runner's `daily`. */
+  failed: number | null;
   late: number | null;
-  drifted: number;
+  drifted: number | null;
   checked_at: string | null;
   changed: { at: string; by: string } | null;
 }
@@ -43,8 +44,11 @@ export interface DatasetTold {
   holders: Record<string, { by: string; run: string | null }>;
   corrections: { key: string; at: string; right: Figures }[];
   dags: Dags;
-  /** What this user may do: everything that changes, or nothing, and then why. */
-  may: boolean;
+  /** Those of them that are paused. */
+  paused: string[];
+  /** As whom Airflow knows this user. */
+  user: string;
+  /** Why this user may change nothing; null where that isn't so. */
   why_not: string | null;
 }
 
@@ -55,6 +59,8 @@ export interface Dags {
   seal: string | null;
   unseal: string | null;
   amend: string | null;
+  /** The one whose form can only plan, and the task that does it. */
+  plan: { dag_id: string; task_id: string } | null;
 }
 
 export interface One {
@@ -65,11 +71,13 @@ export interface One {
   reason: string | null;
   run: RunLink | null;
   sealed: boolean;
-  holders: { by: string; claim: string; since: string | null; run: RunLink | null }[];
+  holders: { by: string; claim: string; run: RunLink | null }[];
   failure: string | null;
   failed_at: string | null;
   drift: string | null;
   checked_at: string | null;
+  late: string | null;
+  compared_at: string | null;
   corrections: { at: string; by: string; reason: string; before: Figures | null; after: Figures | null }[];
   history: HistoryLine[];
 }
@@ -203,13 +211,78 @@ export interface Done {
 }
 
 /** Do it: by the form of a DAG, one run a span, or by the server at once. */
-export async function carryOut(dataset: string, verb: Verb, reason: string): Promise<Done> {
-  const name = verb.name.toLowerCase();
+export async function carryOut(told: DatasetTold, verb: Verb, reason: string): Promise<Done> {
   if (verb.dag === undefined) {
-    const path = `datasets/${encodeURIComponent(dataset)}/${name}`;
+    const path = `datasets/${encodeURIComponent(told.dataset)}/${verb.name.toLowerCase()}`;
     const { words } = await ask<{ words: string }>(path, { spans: verb.spans, reason });
     return { words, runs: [] };
   }
-  const { words, runs } = await ask<Done>(`datasets/${encodeURIComponent(dataset)}/run`, { what: name, spans: verb.spans, reason });
-  return { words, runs };
+  const runs = [];
+  for (const [start, end] of verb.spans) {
+    const of = verb.name === "Amend" ? { date: start } : { start, end };
+    runs.push(await startRun(verb.dag, { ...of, reason, owner: told.user }));
+  }
+  return { words: `${runs.length === 1 ? "A run" : `${runs.length} runs`} of ${verb.dag} ${runs.length === 1 ? "was" : "were"} started`, runs };
+}
+
+/** Start a DAG by its form. Airflow's own API does it, and asks its own permissions. */
+async function startRun(dag: string, conf: object): Promise<RunLink> {
+  const { dag_run_id } = await ask<{ dag_run_id: string }>(`${airflow(dag)}/dagRuns`, { logical_date: null, conf });
+  return { dag_id: dag, run_id: dag_run_id };
+}
+
+const airflow = (dag: string) => `../api/v2/dags/${encodeURIComponent(dag)}`;
+
+const NAP = 1500;
+
+/** Let a task plan what a run would do now, for what the spans name. It reads the source; nothing is written. */
+export async function planned(told: DatasetTold, spans: readonly (readonly [string, string])[], stop: AbortSignal): Promise<Plan> {
+  const [first, last] = [spans[0]?.[0], spans.at(-1)?.[1]];
+  const of = told.dags.plan;
+  if (of === null || first === undefined) throw failure("No plan", "No DAG of this dataset can only plan.", 0);
+  const conf = { start: first, end: last, reason: "a plan, asked for on the page", owner: told.user, only_plan: true };
+  const { run_id } = await startRun(of.dag_id, conf);
+  const run = `${airflow(of.dag_id)}/dagRuns/${encodeURIComponent(run_id)}`;
+  const task = `${run}/taskInstances/${encodeURIComponent(of.task_id)}`;
+  for (;;) {
+    const { state } = await ask<{ state: string | null }>(task);
+    if (state === "success") break;
+    if (state === "failed" || state === "upstream_failed") {
+      throw failure("It could not be planned", `The log of the run ${run_id} says why.`, 0);
+    }
+    await new Promise((resolve) => setTimeout(resolve, NAP));
+    stop.throwIfAborted();
+  }
+  const { value } = await ask<{ value: unknown }>(`${task}/xcomEntries/return_value?stringify=false`);
+  return summed((value as PlannedByTask[]).map(asPlanned), spans);
+}
+
+type PlannedByTask = Plan["partitions"][number] | { dt: string; action: string; reason: string; orders_before: number | null; amount_before: number | null; orders_after: number | null; amount_after: number | null };
+
+/** The runner's table has its two sums where a dataset has figures. */
+function asPlanned(one: PlannedByTask): Plan["partitions"][number] {
+  if ("key" in one) return one;
+  const sums = (orders: number | null, amount: number | null) => (orders === null ? null : { orders, amount });
+  return {
+    key: one.dt,
+    action: one.action,
+    reason: one.reason,
+    before: sums(one.orders_before, one.amount_before),
+    after: sums(one.orders_after, one.amount_after),
+  };
+}
+
+/** Keep of a plan what was asked for, and count it. */
+export function summed(all: Plan["partitions"], spans: readonly (readonly [string, string])[]): Plan {
+  const partitions = all.filter(({ key }) => spans.some(([first, last]) => first <= key && key <= last));
+  const count = (...actions: string[]) => partitions.filter(({ action }) => actions.includes(action)).length;
+  return {
+    asked: partitions.length,
+    change: count("change"),
+    unchanged: count("unchanged"),
+    skipped: count("skipped"),
+    refused: count("refused", "failed"),
+    unknown: count("not known"),
+    partitions,
+  };
 }

@@ -43,7 +43,13 @@ export function offered(view: View, places: readonly number[]): Verb[] {
   const count = (of: readonly number[]) => counted(of.length, axis.grain);
   const holders = [...new Set(held.map((place) => told.holders[axis.key(place)]?.by ?? ""))].join(", ");
   const why = (dag: string | null, ...reasons: (string | false)[]) =>
-    told.why_not ?? (reasons.find((reason) => reason !== false) || (dag === null ? "No DAG with such a form writes it" : undefined));
+    told.why_not ??
+    reasons.find((reason) => reason !== false) ??
+    (dag === null
+      ? "No DAG with such a form writes it"
+      : told.paused.includes(dag)
+        ? `The DAG ${dag} is paused: a run would wait until it is switched on`
+        : undefined);
   const runs = spansOf(places).length;
   const verbs: Verb[] = [
     {
@@ -98,8 +104,8 @@ export function offered(view: View, places: readonly number[]): Verb[] {
     {
       name: "Unseal",
       ...fill(sealed),
-      dag: undefined,
-      not: told.why_not ?? (sealed.length === 0 ? "Nothing of it is sealed" : undefined),
+      dag: told.dags.unseal ?? undefined,
+      not: why(told.dags.unseal, sealed.length === 0 && "Nothing of it is sealed", spansOf(sealed).length > MOST_RUNS && "Choose a shorter range"),
       consequences: [
         `The seal of ${count(sealed)} is taken away: the next run may change what was sent.`,
         "What was sent, and every correction, stays in the history.",

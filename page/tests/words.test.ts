@@ -27,8 +27,9 @@ function told(states: string, more: Partial<DatasetTold> = {}): DatasetTold {
     by: [],
     holders: {},
     corrections: [],
-    dags: { daily: "orders", range: "orders.range", seal: "orders.seal", unseal: null, amend: "orders.amend" },
-    may: true,
+    dags: { daily: "orders", range: "orders.range", seal: "orders.seal", unseal: "orders.unseal", amend: "orders.amend", plan: null },
+    paused: [],
+    user: "anna",
     why_not: null,
     ...more,
   };
