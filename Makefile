@@ -29,8 +29,7 @@ lint: .venv/.ready .venv-airflow3/.ready
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@MYPYPATH=plugins:tools:tests/airflow:dags/examples $(AIRFLOW3)/mypy --no-error-summary --follow-imports=silent \
-	  plugins/*_airflow dags/*.py dags/examples/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py tests/airflow/dags_shop/*.py \
-	  tests/airflow/plugins_page/*.py
+	  plugins/*_airflow dags/*.py dags/examples/*.py tools/*.py benchmarks/airflow.py tests/airflow/*.py tests/airflow/dags/*.py tests/airflow/dags_shop/*.py
 	@PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache > .venv/lint-imports.log || { cat .venv/lint-imports.log; exit 1; }
 
 unit: .venv/.ready

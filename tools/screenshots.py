@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "airflow")]
 
-from airflow_native import native_airflow  # noqa: E402
-from page_browser import Visitor, chromium, passwords, token_of  # noqa: E402
+from page_browser import Visitor, chromium  # noqa: E402
+from page_world import ADMIN, page_world  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 DATASET = "shop.payments"
@@ -20,24 +20,15 @@ PHONE, DESK = (390, 844), (1440, 900)
 
 def main() -> int:
     """Start an Airflow with the page, and draw each picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        (home / "dags").mkdir()
-        environ = {
-            "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "tests" / "airflow" / "plugins_page"),
-            "PAGE_BUNDLE": str(ROOT / "plugins" / "backfill_airflow" / "page" / "partitions.js"),
-        }
-        with native_airflow(home / "home", Path(sys.executable).parent, environ, login=True) as airflow:
-            token = token_of(airflow.address, "admin", passwords(home / "home")["admin"])
-            for name, size, dark, range_ in (
-                ("overview", DESK, False, None),
-                ("light", DESK, False, ("2026-09-28", "2026-10-22")),
-                ("dark", DESK, True, ("2025-12-03", "2025-12-03")),
-                ("phone", PHONE, False, ("2026-11-12", "2026-11-12")),
-            ):
-                with chromium(width=size[0], height=size[1], dark=dark) as context:
-                    draw(Visitor(context, airflow.address, token), name, range_)
+    with tempfile.TemporaryDirectory() as folder, page_world(Path(folder)) as world:
+        for name, size, dark, range_ in (
+            ("overview", DESK, False, None),
+            ("light", DESK, False, ("2026-09-28", "2026-10-22")),
+            ("dark", DESK, True, ("2025-12-03", "2025-12-03")),
+            ("phone", PHONE, False, ("2026-11-12", "2026-11-12")),
+        ):
+            with chromium(width=size[0], height=size[1], dark=dark) as context:
+                draw(world.visit(context, ADMIN), name, range_)
     return 0
 
 

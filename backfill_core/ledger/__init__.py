@@ -68,6 +68,7 @@ class Glance(NamedTuple):
     measured: Mapping[str, str | int | None]
     published_at: str | None
     owner: str | None
+    run: str | None
     seal: int
     has_failed: bool
     has_drifted: bool

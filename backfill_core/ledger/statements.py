@@ -92,7 +92,7 @@ ADD_ID = """
 _RANGE = "dataset = :dataset AND key >= :first AND (key <= :last OR :last = '')"
 ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE {_RANGE} ORDER BY key"
 AT_A_GLANCE = """
-    SELECT key, token IS NOT NULL, measured, published_at, owner, seal, failure IS NOT NULL, drift IS NOT NULL,
+    SELECT key, token IS NOT NULL, measured, published_at, owner, run, seal, failure IS NOT NULL, drift IS NOT NULL,
         late IS NOT NULL
     FROM ledger_keys WHERE dataset = :dataset ORDER BY key
 """

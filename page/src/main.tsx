@@ -47,7 +47,14 @@ function Shown({ dagId }: { dagId: string | undefined }) {
   const unreachable = told.failures.map((message) => (
     <Trouble key={message} failure={{ title: "A ledger can't be reached", message, status: 503 }} />
   ));
-  if (only === undefined) return unreachable.length > 0 ? <>{unreachable}</> : <NoDataset dagId={dagId} />;
+  if (only === undefined) {
+    return (
+      <>
+        {unreachable}
+        {(dagId !== undefined || unreachable.length === 0) && <NoDataset dagId={dagId} />}
+      </>
+    );
+  }
   if (dagId !== undefined && others.length === 0) return <DatasetPage name={only.dataset} dagId={dagId} />;
   return (
     <>

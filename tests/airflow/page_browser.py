@@ -7,13 +7,11 @@ import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-from urllib.request import Request, urlopen
 
 from airflow_stand import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from playwright.sync_api import BrowserContext, Locator, Page
 
@@ -138,18 +136,3 @@ class Visitor:
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"] if one["id"] not in HOSTS_OWN
         ]
-
-
-def token_of(address: str, user: str, password: str) -> str:
-    """Log in, and return the token that Airflow's page keeps as a cookie."""
-    body = json.dumps({"username": user, "password": password}).encode()
-    request = Request(f"{address}/auth/token", body, {"Content-Type": "application/json"})  # noqa: S310  our own server
-    with urlopen(request, timeout=60) as answer:  # noqa: S310  likewise
-        token: str = json.load(answer)["access_token"]
-    return token
-
-
-def passwords(home: Path) -> dict[str, str]:
-    """Return the passwords that Airflow made itself."""
-    made: dict[str, str] = json.loads((home / "simple_auth_manager_passwords.json.generated").read_text())
-    return made

@@ -66,6 +66,11 @@ def state_of(row: Glance, *, held: bool, corrected: bool) -> str:
     return PUBLISHED if row.is_published else MISSING
 
 
+def is_held(row: Glance, claims: Iterable[Claim]) -> bool:
+    """Return whether somebody is at a partition, or has still to come to it: not the run that has just written it."""
+    return any(not claim.run or claim.run != row.run for claim in claims)
+
+
 def run_of(text: str | None) -> Told | None:
     """Return the Airflow run that a ledger's `dag/run` names; None for a run of anything else."""
     dag_id, slash, run_id = (text or "").partition("/")
@@ -132,12 +137,14 @@ def dataset(ledger: SqlLedger | None, name: str, *, until_yesterday: bool) -> To
     timezone, grain = fixed.get("timezone", "UTC"), fixed.get("grain", DAY)
     claims, corrections = (ledger.claims(name), ledger.corrections(name)) if ledger else ([], [])
     rows = ledger.glances(name) if ledger else []
-    held = {claim.key for claim in claims}
+    held: dict[str, list[Claim]] = {}
+    for claim in claims:
+        held.setdefault(claim.key, []).append(claim)
     corrected = {(one.key, one.seal) for one in corrections}
     states = {}
     measures: dict[str, None] = {}
     for row in rows:
-        letter = state_of(row, held=row.key in held, corrected=(row.key, row.seal) in corrected)
+        letter = state_of(row, held=is_held(row, held.get(row.key, ())), corrected=(row.key, row.seal) in corrected)
         if letter != MISSING:
             measures.update(dict.fromkeys(row.measured))
             states[row.key] = State(letter, row.seal > 0, row.measured, row.published_at, row.owner)
@@ -271,12 +278,12 @@ class Daily(NamedTuple):
         states = {}
         for dt in {*self.published, *self.holders, *self.sealed}:
             sealed = dt in self.sealed
+            found, holder = self.published.get(dt), self.holders.get(dt)
             letter = PUBLISHED
-            if dt in self.holders:
+            if holder and not (found and found[2] == holder and run_of(holder)):  # else the run has just written it
                 letter = HELD
             elif sealed:
                 letter = CORRECTED if dt in corrected else SEALED
-            found = self.published.get(dt)
             known = {} if found is None else {"orders": found[0], "amount": found[1]}
             states[dt] = State(letter, sealed, known, None, found and found[2])
         told = _calendar(states, ["orders", "amount"], "UTC", DAY, until_yesterday=until_yesterday)
