@@ -10,7 +10,7 @@ OLDEST := --quiet --disable-pip-version-check --upgrade --no-deps --require-hash
 PAGE := plugins/backfill_airflow/page/built/partitions.js
 
 .PHONY: lab test packages lint unit test-airflow test-stand test-superset faults bench bench-airflow bench-clickstream
-.PHONY: bench-datasets airflow kafka stand clickstream-test page test-page screenshots lock clean
+.PHONY: bench-datasets bench-page airflow kafka stand clickstream-test page test-page screenshots lock clean
 
 lab:  ## every file of the lab, in $$BACKFILL_HOME
 	@$(PYTHON) lab.py
@@ -72,6 +72,9 @@ page/node_modules/.ready: page/package-lock.json page/package.json
 
 screenshots: $(PAGE) .venv-airflow3/.ready  ## the pictures of the page in docs/images; look at each
 	@$(AIRFLOW3)/python tools/screenshots.py
+
+bench-page: $(PAGE) .venv-airflow3/.ready  ## how long the page takes, with 33,662 days and with a thousand datasets: five minutes
+	@$(AIRFLOW3)/python benchmarks/page.py
 
 test-page: page/node_modules/.ready  ## the page's own rules: keys, layout, words; without a browser
 	@npm --prefix page test --silent

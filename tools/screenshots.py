@@ -11,16 +11,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "airflow")]
 
 from page_browser import Visitor, chromium  # noqa: E402
-from page_world import ADMIN, page_world  # noqa: E402
+from page_world import ADMIN, LIVELY, page_world  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-DATASET = "shop.payments"
 PHONE, DESK = (390, 844), (1440, 900)
 
 
 def main() -> int:
     """Start an Airflow with the page, and draw each picture."""
-    with tempfile.TemporaryDirectory() as folder, page_world(Path(folder)) as world:
+    with tempfile.TemporaryDirectory() as folder, page_world(Path(folder), tidy=True) as world:
         for name, size, dark, range_ in (
             ("overview", DESK, False, None),
             ("light", DESK, False, ("2026-09-28", "2026-10-22")),
@@ -36,9 +35,9 @@ def draw(visitor: Visitor, name: str, range_: tuple[str, str] | None) -> None:
     """Draw one picture."""
     if range_ is None:
         visitor.find()
-        visitor.page.get_by_role("link", name=DATASET).wait_for()
+        visitor.page.get_by_role("link", name=LIVELY).wait_for()
     else:
-        visitor.go(DATASET, *range_)
+        visitor.go(LIVELY, *range_)
         visitor.says(range_[0])
         if range_[0] != range_[1]:
             visitor.button("What would a run do now?").click()

@@ -77,7 +77,7 @@ export function Waiting({ what }: { what: string }) {
 
 export function Trouble({ failure }: { failure: Failure }) {
   return (
-    <Alert.Root status="error" alignItems="flex-start">
+    <Alert.Root status="error" alignItems="flex-start" mb={3}>
       <Alert.Indicator />
       <Alert.Content>
         <Alert.Title>{failure.title}</Alert.Title>

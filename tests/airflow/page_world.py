@@ -40,27 +40,27 @@ DAGS = ("backfill_range.py", "seal_range.py", "amend_partition.py")
 SELECT = (
     "SELECT dt, count(*) AS orders, sum(amount) AS amount FROM {source} WHERE dt >= :start AND dt < :end GROUP BY dt"
 )
-OWN_DAGS = f"""
-from datetime import timedelta
+SHOP_DAGS = f"""
+from backfill_airflow.factory import dataset_dags
+from backfill_core.dataset import Dataset, SqlTable
 
+
+def daily(name, source, dag_id):
+    table = SqlTable("SHOP", name.rpartition(".")[2], day="dt")
+    dataset = Dataset(name, table, measures={{"orders": "sum(orders)", "amount": "sum(amount)"}})
+    select = {SELECT!r}.format(source=source)
+    dataset_dags(dataset, select=select, schedule=None, dag_id=dag_id, default_args={{"retries": 0}})
+
+
+daily("shop.orders_daily", "orders", "shop")
+daily("shop.payments", "paid", "shop.payments")
+"""
+OTHER_DAGS = """
 from backfill_airflow.compat import DAG, task
 from backfill_airflow.factory import dataset_dags
 from backfill_core.dataset import Dataset, SqlTable
 
-SELECT = {SELECT!r}
-
-
-def daily(name, source):
-    table = SqlTable("SHOP", name.rpartition(".")[2], day="dt")
-    dataset = Dataset(name, table, measures={{"orders": "sum(orders)", "amount": "sum(amount)"}})
-    select = SELECT.format(source=source)
-    dag_id = "shop" if source == "orders" else name
-    dataset_dags(dataset, select=select, schedule=None, dag_id=dag_id, default_args={{"retries": 0}})
-
-
-daily("shop.orders_daily", "orders")
-daily("shop.payments", "paid")
-lost = Dataset("lost.days", SqlTable("SHOP", "lost", day="dt"), measures={{"orders": "count(*)"}})
+lost = Dataset("lost.days", SqlTable("SHOP", "lost", day="dt"), measures={"orders": "count(*)"})
 dataset_dags(lost, select="select 1", schedule=None, dag_id="lost", conn_id="nowhere")
 
 with DAG("plain", schedule=None):
@@ -129,15 +129,22 @@ def _read(text: bytes) -> Any:
 
 
 @contextmanager
-def page_world(folder: Path) -> Iterator[World]:
-    """Start it; end it with the block."""
+def page_world(folder: Path, *, tidy: bool = False) -> Iterator[World]:
+    """Start it; end it with the block.
+
+    tidy: without what only a test wants to see: a ledger that doesn't answer, and a thousand datasets.
+    """
     dags = folder / "dags"
     dags.mkdir(parents=True)
-    (dags / "shop_dags.py").write_text(OWN_DAGS.replace("SHOP", str(folder / "shop.db")))
+    texts = {"shop_dags.py": SHOP_DAGS} if tidy else {"shop_dags.py": SHOP_DAGS, "other_dags.py": OTHER_DAGS}
+    for name, text in texts.items():
+        (dags / name).write_text(text.replace("SHOP", str(folder / "shop.db")))
     for name in DAGS:
         shutil.copy(ROOT / "dags" / name, dags / name)
     _make_lab(folder)
     _make_shop(folder)
+    if not tidy:
+        _make_others(folder)
     store = {"conn_type": "backfill", "host": str(folder / "state.db"), "schema": str(folder / "events")}
     environ = {
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
@@ -146,7 +153,8 @@ def page_world(folder: Path) -> Iterator[World]:
         "AIRFLOW_CONN_NOWHERE": json.dumps({"conn_type": "backfill", "host": "postgresql://127.0.0.1:1/nothing"}),
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ, login=True) as airflow:
-        airflow.wait("the DAGs are known", lambda: airflow.rest("GET", "/dags")["total_entries"] >= 18)
+        count = len(DAGS) + 12 + (0 if tidy else 7)
+        airflow.wait("the DAGs are known", lambda: airflow.rest("GET", "/dags")["total_entries"] == count)
         yield World(airflow, folder / "home", folder)
 
 
@@ -177,7 +185,10 @@ def _make_shop(folder: Path) -> None:
         with suppress(LimitError):
             orders.write([FAILED], fill("emptied"), me, "an empty source")
     _live(db, shop)
-    with open_ledger(db) as ledger:
+
+
+def _make_others(folder: Path) -> None:
+    with open_ledger(str(folder / "state.db")) as ledger:
         _fill(ledger, ARCHIVE, keys_between("1934-11-03", "2026-12-31"))
         _fill(ledger, HOSTILE, ["2024-01-01"])
         for number in range(997):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
+import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
+from airflow_stand import ROOT
 from backfill_core.claims import Caller
 from page_world import ADMIN, ARCHIVE, EDITOR, FAILED, HOLES, HOSTILE, LIVELY, SHOP, VIEWER, fill
 
@@ -217,3 +221,21 @@ def test_what_another_writes_beside_is_seen_at_the_next_look(world: World) -> No
     told = seen(world, VIEWER, f"datasets/{LIVELY}/partitions/2025-06-09")
 
     assert (told["owner"], told["reason"], told["run"]) == ("anna", "it was forgotten", None)
+
+
+PAGE = (ROOT / "docs" / "page.md").read_text()
+SCRIPTS = re.findall(r"```sh\n(.*?)```", PAGE[PAGE.index("## From a script") :], re.DOTALL)
+
+
+def test_the_commands_of_the_docs_do_what_the_docs_say(world: World) -> None:
+    environ = {"PATH": os.environ["PATH"], "AIRFLOW": world.address, "TOKEN": world.token(EDITOR)}
+
+    said = [
+        subprocess.run(["sh", "-ec", script], env=environ, check=True, capture_output=True, text=True).stdout
+        for script in SCRIPTS
+    ]
+
+    assert len(SCRIPTS) == 2
+    assert '"dataset":"shop.orders_daily"' in said[0]
+    assert "3 partitions are reserved in the name of editor" in said[1]
+    assert "3 partitions are free again" in said[1]
