@@ -76,7 +76,7 @@ export function OverviewPage({ datasets, dagId }: { datasets: readonly Overview[
           <Table.Body fontVariantNumeric="tabular-nums">
             {shown.map((one) => (
               <Table.Row key={one.dataset}>
-                <Table.Cell fontWeight="medium">
+                <Table.Cell fontWeight="medium" minW="12rem">
                   <To to={{ search: `?dataset=${encodeURIComponent(one.dataset)}` }}>{one.dataset}</To>
                 </Table.Cell>
                 <Table.Cell>
