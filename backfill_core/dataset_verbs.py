@@ -236,6 +236,7 @@ def _late(call: Call) -> answers.DatasetLate:
             found = call.guarded.late(call.fill, piece[0], piece[-1])
             answer["checked"] += found["checked"]
             answer["late"] += found["late"]
+            bar.to(answer["checked"], piece[-1])
         return answer
 
 
