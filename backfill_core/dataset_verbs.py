@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from backfill_core.dataset_review import Seen
     from backfill_core.guarded import Partition
     from backfill_core.ledger import KeyRow
+    from backfill_core.states import State
     from backfill_core.target import Target
 
     Told = tuple[Mapping[str, Any], list[str], int]  # the answer, the lines that show it, and the exit code
@@ -134,7 +135,7 @@ def status(call: Call) -> Told:
     answer = dataset_review.status_of(call.guarded.dataset.name, seen)
     if call.given.json:
         return answer, [], 0
-    spots = [Spot(one.row.key, one.state, _why(one)) for one in seen]
+    spots = [Spot(one.row.key, state := one.state, _why(one, state)) for one in seen]
     drawn = overview(spots, call.bounds, screen_of(sys.stdout, os.environ))
     lines = [answer["dataset"], "", *drawn, *_footnotes([one.row for one in seen if one.row.token])]
     if seen and (call.given.list or len(call.keys or seen) <= LISTED):
@@ -142,19 +143,22 @@ def status(call: Call) -> Told:
     return answer, lines, 0
 
 
-def _why(one: Seen) -> str:
+def _why(one: Seen, state: State) -> str:
     """Say why a key is to be looked at."""
-    row = one.row
-    if one.state == "held" and not one.claimed_by:
-        return f"left unfinished by {'; '.join(one.open)}; `settle` ends it"
-    return {"drifted": row.drift, "failed": row.failure, "held": "; ".join(one.claimed_by)}.get(one.state) or ""
+    if state == "drifted":
+        return one.row.drift or ""
+    if state == "failed":
+        return one.row.failure or ""
+    if state == "held":
+        return "; ".join(one.claimed_by) or f"left unfinished by {'; '.join(one.open)}; `settle` ends it"
+    return ""
 
 
 def _footnotes(rows: Sequence[KeyRow]) -> list[str]:
     """Say what was published last, and how old what is said of drift is."""
     if not rows:
         return ["", "`run` publishes, `adopt` takes on what the table holds"]
-    last = max(rows, key=lambda row: row.confirmed_at or "")
+    last = max(rows, key=lambda row: (row.confirmed_at or "", row.key))
     checked = sorted(row.checked_at or "" for row in rows)
     return [
         "",

@@ -188,19 +188,19 @@ def test_where_nothing_can_be_estimated_it_says_how_long_it_took_so_far() -> Non
     assert bar.line(80) == "42 s so far"
 
 
-@pytest.mark.parametrize("width", range(1, 120))
-def test_the_line_never_fills_its_terminal_so_that_it_never_wraps(width: int) -> None:
+def test_the_line_never_fills_its_terminal_so_that_it_never_wraps() -> None:
     clock = Clock()
     bar = Bar(33_662, clock=clock)
     clock.now = 500_000
     bar.to(12_345, "2026-02-01")
 
-    line = bar.line(width)
+    for width in range(1, 120):
+        line = bar.line(width)
 
-    assert len(line) < width
-    assert line.startswith("12346/33662 2026-02-01"[: width - 1])
-    assert ("left" in line) == (width >= 47)
-    assert ("[" in line) == (width >= 55)
+        assert len(line) < width
+        assert line.startswith("12346/33662 2026-02-01"[: width - 1])
+        assert ("left" in line) == (width >= 47)
+        assert ("[" in line) == (width >= 55)
 
 
 def test_work_goes_on_where_the_terminal_is_gone() -> None:
