@@ -121,8 +121,13 @@ def test_of_many_spans_the_newest_are_told_and_the_rest_are_counted() -> None:
 def test_a_range_that_was_asked_for_is_drawn_also_where_nothing_is_known() -> None:
     bounds = ("2026-02-03", "2026-02-06")
 
-    assert overview([], bounds, PLAIN)[-1] == ". 4 missing"
-    assert overview(published("2026-02-01", "2026-02-05"), bounds, PLAIN)[-1] == ". 1 missing   o 3 published"
+    nothing = overview([], bounds, PLAIN)
+    some = overview(published("2026-02-01", "2026-02-05"), bounds, PLAIN)
+
+    assert nothing[1].split() == [".", "missing", "2026-02-03", "to", "2026-02-06", "4"]
+    assert nothing[-1] == ". 4 missing"
+    assert some[1].split() == [".", "missing", "2026-02-06", "1"]
+    assert some[-1] == ". 1 missing   o 3 published"
 
 
 def test_where_nothing_is_known_and_nothing_was_asked_for_there_is_a_sentence() -> None:

@@ -72,6 +72,7 @@ def test_what_works_on_many_keys_shows_how_far_it_has_come_and_nothing_of_it_sta
     shop.answer("status")  # the dataset is known to the ledger from here on
     with open_ledger(str(shop.folder / "state.db")) as ledger:
         ledger.change("shop.orders_daily", [FIRST, "2026-01-02", "2026-01-03"], leave_open)
+    assert "3       left unfinished by anna, anna#1; `settle` ends it" in shop.type("status").stdout
     for total, words in (
         (3, ("settle",)),
         (DAYS, ("adopt", *ALL, "the old job's")),
@@ -90,6 +91,12 @@ def test_what_works_on_many_keys_shows_how_far_it_has_come_and_nothing_of_it_sta
         assert moved[-1] == total, words
         assert shown.endswith(CLEAR), words
         assert "/" not in output, words
+
+
+def test_what_is_adopted_is_measured_twice_so_the_first_time_is_half_of_it(shop: Shop) -> None:
+    shown, _, _ = shown_by(shop, "adopt", *ALL, "the old job's")
+
+    assert f"{DAYS // 2 + 1}/{DAYS} {LAST} [{'#' * 15}{'-' * 15}]" in shown
 
 
 def test_a_terminal_changes_nothing_of_what_is_found(shop: Shop) -> None:
