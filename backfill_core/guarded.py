@@ -400,6 +400,10 @@ class Guarded:
         """Tell what the ledger says of the keys from `first` to `last`, or of all that it knows."""
         return dataset_review.status(self.ledger, self.dataset.name, first, last)
 
+    def look(self, first: str = "", last: str = "") -> list[dataset_review.Seen]:
+        """Return what the ledger says of the keys, each with the state that it is in."""
+        return dataset_review.look(self.ledger, self.dataset.name, first, last)
+
     def history(self, first: str = "", last: str = "") -> list[answers.HistoryLine]:
         """Tell what was published, adopted, sealed and refused, each key's oldest first."""
         return dataset_review.history(self.ledger, self.dataset.name, first, last)
