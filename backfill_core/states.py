@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from backfill_core.answers import PartitionStatus
     from backfill_core.ledger import Correction, KeyRow
 
-State = Literal["drifted", "failed", "held", "corrected", "sealed", "late", "published", "missing"]
+State = Literal["drifted", "failed", "held", "late", "corrected", "sealed", "published", "missing"]
 
-STATES: tuple[State, ...] = ("drifted", "failed", "held", "corrected", "sealed", "late", "published", "missing")
+STATES: tuple[State, ...] = ("drifted", "failed", "held", "late", "corrected", "sealed", "published", "missing")
 """All states; where several are true of a partition, it is in the first."""
 
 TO_LOOK_AT: tuple[State, ...] = ("drifted", "failed", "late", "held", "missing")
@@ -28,38 +28,37 @@ class Known(NamedTuple):
     drifted: when it was last compared, the table held something else than what was published.
     failed: the last attempt at it was refused or broke, and it was not published since.
     held: somebody holds it, or an attempt at it was never ended.
+    late: its source was compared, and has moved on since it was sent, corrected or published.
     corrected: it is sealed, and what is right is written beside what was sent under that seal.
-    late: its source was compared, and has moved on since it was published.
     """
 
     drifted: bool = False
     failed: bool = False
     held: bool = False
+    late: bool = False
     corrected: bool = False
     sealed: bool = False
-    late: bool = False
     published: bool = False
 
 
 def state_of(known: Known) -> State:
     """Return the state of a partition of which this is known."""
-    return next((state for state in STATES[:-1] if getattr(known, state)), "missing")
+    return STATES[known.index(True)] if True in known else "missing"
 
 
-def of_key(row: KeyRow, *, held: bool, corrections: Sequence[Correction], late: bool = False) -> State:
+def of_key(row: KeyRow, *, held: bool, corrections: Sequence[Correction]) -> State:
     """Return the state of a dataset's key.
 
     held: whether there is a claim or an open intent there. corrections: all of the key's.
-    late: the ledger doesn't keep this; whoever compared the source knows it.
     """
     return state_of(
         Known(
             drifted=row.drift is not None,
             failed=row.failure is not None,
             held=held,
+            late=row.late is not None,
             corrected=row.seal > 0 and any(one.seal == row.seal for one in corrections),
             sealed=row.seal > 0,
-            late=late,
             published=row.token is not None,
         )
     )
@@ -73,14 +72,14 @@ def of_date(row: PartitionStatus) -> State:
 
     Where its source was compared, that may have failed, or found the date late.
     """
-    published = row["orders"] is not None
+    published, corrected = row["orders"] is not None, row["sealed"] and row["corrections"] > 0
     return state_of(
         Known(
             failed=row["source"] not in SAID_OF_A_SOURCE,
             held=row["claimed_by"] is not None,
-            corrected=row["sealed"] and row["corrections"] > 0,
+            late=published and row["source"] == "differs" and not corrected,
+            corrected=corrected,
             sealed=row["sealed"],
-            late=published and row["source"] == "differs",
             published=published,
         )
     )

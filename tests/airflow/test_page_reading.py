@@ -23,25 +23,6 @@ def claim(run: str, kind: str = ATTEMPT) -> Claim:
     return Claim("id", DAY, "anna", kind, run, "load", -1, 1, "")
 
 
-@pytest.mark.parametrize(
-    ("row", "held", "corrected", "letter"),
-    [
-        (SENT._replace(seal=0, is_published=False), False, False, reading.MISSING),
-        (SENT._replace(seal=0), False, False, reading.PUBLISHED),
-        (SENT, False, False, reading.SEALED),
-        (SENT, False, True, reading.CORRECTED),
-        (SENT._replace(is_late=True), False, True, reading.LATE),
-        (SENT._replace(has_failed=True, is_late=True), False, False, reading.FAILED),
-        (SENT._replace(has_failed=True, has_drifted=True), False, False, reading.DRIFTED),
-        (SENT._replace(has_drifted=True), True, False, reading.HELD),
-    ],
-)
-def test_a_partition_is_first_what_somebody_is_at_then_what_needs_somebody(
-    row: Glance, held: bool, corrected: bool, letter: str
-) -> None:
-    assert reading.state_of(row, held=held, corrected=corrected) == letter
-
-
 def test_a_run_that_has_just_written_a_day_is_not_still_to_come_to_it() -> None:
     assert not reading.is_held(SENT, [claim("shop/run"), claim("shop/run", RESERVATION)])
     assert reading.is_held(SENT, [claim("shop/another")])

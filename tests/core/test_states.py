@@ -27,7 +27,7 @@ def test_of_all_that_is_true_the_first_state_is_told() -> None:
 
 
 def test_the_order_is_the_one_that_people_were_told() -> None:
-    assert STATES == ("drifted", "failed", "held", "corrected", "sealed", "late", "published", "missing")
+    assert STATES == ("drifted", "failed", "held", "late", "corrected", "sealed", "published", "missing")
     assert set(TO_LOOK_AT) == set(STATES) - {"corrected", "sealed", "published"}
 
 
@@ -42,6 +42,7 @@ def test_the_order_is_the_one_that_people_were_told() -> None:
         ({"token": "t", "seal": 2, "seals": 2}, False, [1], "sealed"),  # that was said of what was sent before
         ({"token": "t", "seal": 0, "seals": 1}, False, [1], "published"),  # unsealed since
         ({"token": "t", "seal": 1, "seals": 1}, True, [1], "held"),
+        ({"token": "t", "seal": 1, "seals": 1, "late": "why"}, False, [1], "late"),
         ({"token": "t", "failure": "why"}, True, [], "failed"),
         ({"token": "t", "failure": "why", "drift": "what"}, True, [], "drifted"),
     ],
@@ -50,13 +51,6 @@ def test_a_key_of_a_dataset(row: dict[str, Any], held: bool, seals_of_correction
     corrections = [Correction("k", seal, NOTHING, NOTHING, "", "", "") for seal in seals_of_corrections]
 
     assert of_key(KeyRow("k", **row), held=held, corrections=corrections) == state
-
-
-def test_a_key_is_late_only_where_somebody_says_so_and_nothing_else_is_true_of_it() -> None:
-    row = KeyRow("k", 1, "token")
-
-    assert of_key(row, held=False, corrections=[], late=True) == "late"
-    assert of_key(row._replace(seal=1), held=False, corrections=[], late=True) == "sealed"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +63,8 @@ def test_a_key_is_late_only_where_somebody_says_so_and_nothing_else_is_true_of_i
         ({"source": "no_data"}, "published"),
         ({"source": "differs"}, "late"),
         ({"source": "dt=2026-02-01.jsonl:3: not a JSON object"}, "failed"),
-        ({"sealed": True, "source": "differs"}, "sealed"),
+        ({"sealed": True, "source": "differs"}, "late"),
+        ({"sealed": True, "source": "differs", "corrections": 1}, "corrected"),  # it is beside what was sent
         ({"sealed": True, "corrections": 1}, "corrected"),
         ({"sealed": True, "corrections": 1, "claimed_by": "anna"}, "held"),
     ],

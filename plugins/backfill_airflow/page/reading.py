@@ -12,6 +12,7 @@ from backfill_core.dataset_review import figures
 from backfill_core.keys import find_zone, keys_between
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import EVER, DateRange
+from backfill_core.states import Known, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,11 +20,22 @@ if TYPE_CHECKING:
     from backfill_core.claims import Claim
     from backfill_core.ledger import Correction, Counts, Entry, Glance
     from backfill_core.ledger.ledger import SqlLedger
+    from backfill_core.states import State
     from backfill_core.store import Store
 
     Told = dict[str, Any]
 
-MISSING, PUBLISHED, HELD, SEALED, CORRECTED, FAILED, DRIFTED, LATE = "01234567"
+DIGITS: dict[State, str] = {
+    "missing": "0",
+    "published": "1",
+    "held": "2",
+    "sealed": "3",
+    "corrected": "4",
+    "failed": "5",
+    "drifted": "6",
+    "late": "7",
+}
+MISSING = DIGITS["missing"]
 DAY = "day"
 PAST = {
     "publish": "published",
@@ -38,32 +50,17 @@ PAST = {
 """What was done, as a history says it."""
 
 
-class State(NamedTuple):
-    """What is known of one partition, as the calendar shows it."""
+class Spot(NamedTuple):
+    """What is known of one partition, as the calendar shows it. digit: of its state."""
 
-    letter: str
+    digit: str
     sealed: bool
     figures: Mapping[str, str | int | None]
     at: str | None = None
     by: str | None = None
 
 
-NOTHING = State(MISSING, sealed=False, figures={})
-
-
-def state_of(row: Glance, *, held: bool, corrected: bool) -> str:
-    """Return what a partition is to a person: first what somebody is at, then what needs somebody, then what it is."""
-    if held:
-        return HELD
-    if row.has_drifted:
-        return DRIFTED
-    if row.has_failed:
-        return FAILED
-    if row.is_late:
-        return LATE
-    if row.seal:
-        return CORRECTED if corrected else SEALED
-    return PUBLISHED if row.is_published else MISSING
+NOTHING = Spot(MISSING, sealed=False, figures={})
 
 
 def is_held(row: Glance, claims: Iterable[Claim]) -> bool:
@@ -141,14 +138,23 @@ def dataset(ledger: SqlLedger | None, name: str, *, until_yesterday: bool) -> To
     for claim in claims:
         held.setdefault(claim.key, []).append(claim)
     corrected = {(one.key, one.seal) for one in corrections}
-    states = {}
+    spots = {}
     measures: dict[str, None] = {}
     for row in rows:
-        letter = state_of(row, held=is_held(row, held.get(row.key, ())), corrected=(row.key, row.seal) in corrected)
-        if letter != MISSING:
+        known = Known(
+            drifted=row.has_drifted,
+            failed=row.has_failed,
+            held=is_held(row, held.get(row.key, ())),
+            late=row.is_late,
+            corrected=(row.key, row.seal) in corrected,
+            sealed=row.seal > 0,
+            published=row.is_published,
+        )
+        if True in known:
             measures.update(dict.fromkeys(row.measured))
-            states[row.key] = State(letter, row.seal > 0, row.measured, row.published_at, row.owner)
-    told = _calendar(states, list(measures), timezone, grain, until_yesterday=until_yesterday)
+            digit = DIGITS[state_of(known)]
+            spots[row.key] = Spot(digit, known.sealed, row.measured, row.published_at, row.owner)
+    told = _calendar(spots, list(measures), timezone, grain, until_yesterday=until_yesterday)
     return {
         **told,
         "holders": {claim.key: {"by": claim.holder, "run": run_of(claim.run)} for claim in claims},
@@ -157,22 +163,22 @@ def dataset(ledger: SqlLedger | None, name: str, *, until_yesterday: bool) -> To
 
 
 def _calendar(
-    states: Mapping[str, State], measures: Sequence[str], timezone: str, grain: str, *, until_yesterday: bool
+    spots: Mapping[str, Spot], measures: Sequence[str], timezone: str, grain: str, *, until_yesterday: bool
 ) -> Told:
-    first, last = min(states, default=None), max(states, default=None)
+    first, last = min(spots, default=None), max(spots, default=None)
     over = yesterday(timezone)
     if until_yesterday and grain == DAY:
         first, last = first or over, max(last or over, over)
-    keys = keys_between(first, last, grain) if first and last and grain == DAY else sorted(states)
+    keys = keys_between(first, last, grain) if first and last and grain == DAY else sorted(spots)
     places: dict[str, int] = {}
-    of_keys = [states.get(key, NOTHING) for key in keys]
+    of_keys = [spots.get(key, NOTHING) for key in keys]
     return {
         "grain": grain if grain == DAY else "key",
         "timezone": timezone,
         "first": keys[0] if keys else "",
         "last": keys[-1] if keys else "",
         "keys": None if keys and grain == DAY else keys,
-        "states": "".join(one.letter for one in of_keys),
+        "states": "".join(one.digit for one in of_keys),
         "sealed": "".join("1" if one.sealed else "0" for one in of_keys),
         "measures": list(measures),
         "figures": {
@@ -275,18 +281,19 @@ class Daily(NamedTuple):
     def told(self, *, until_yesterday: bool) -> Told:
         """Tell all dates."""
         corrected = {dt for dt, *_ in self.corrections}
-        states = {}
+        spots = {}
         for dt in {*self.published, *self.holders, *self.sealed}:
-            sealed = dt in self.sealed
             found, holder = self.published.get(dt), self.holders.get(dt)
-            letter = PUBLISHED
-            if holder and not (found and found[2] == holder and run_of(holder)):  # else the run has just written it
-                letter = HELD
-            elif sealed:
-                letter = CORRECTED if dt in corrected else SEALED
-            known = {} if found is None else {"orders": found[0], "amount": found[1]}
-            states[dt] = State(letter, sealed, known, None, found and found[2])
-        told = _calendar(states, ["orders", "amount"], "UTC", DAY, until_yesterday=until_yesterday)
+            has_just_written = found is not None and found[2] == holder and run_of(holder) is not None
+            known = Known(
+                held=holder is not None and not has_just_written,
+                corrected=dt in corrected and dt in self.sealed,
+                sealed=dt in self.sealed,
+                published=found is not None,
+            )
+            sums = {} if found is None else {"orders": found[0], "amount": found[1]}
+            spots[dt] = Spot(DIGITS[state_of(known)], known.sealed, sums, None, found and found[2])
+        told = _calendar(spots, ["orders", "amount"], "UTC", DAY, until_yesterday=until_yesterday)
         return {
             **told,
             "holders": {dt: {"by": by, "run": run_of(by)} for dt, by in self.holders.items()},
