@@ -1,10 +1,11 @@
 // What can be done with what is chosen. Each action says in words what will happen, and asks why.
 
 import { Alert, Box, Button, chakra, CloseButton, Dialog, Field, Flex, Portal, Text, Textarea } from "@chakra-ui/react";
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
-import { Run, Trouble } from "./parts.tsx";
-import { carryOut, type DatasetTold, type Done, type Failure, known } from "./server.ts";
+import { Run, StateName, Trouble } from "./parts.tsx";
+import { outcome } from "./outcome.ts";
+import { carryOut, type DatasetTold, type Done, type Failure, known, type RunLink, stateOf } from "./server.ts";
 import { offered, type Verb } from "./verbs.ts";
 import type { View } from "./view.ts";
 
@@ -16,7 +17,7 @@ interface Props {
 
 export function Actions({ view, places, onChanged }: Props) {
   const [open, setOpen] = useState<Verb>();
-  const [done, setDone] = useState<Done>();
+  const [done, setDone] = useState<Done & { verb: Verb }>();
   const verbs = offered(view, places);
   return (
     <Box>
@@ -47,10 +48,8 @@ export function Actions({ view, places, onChanged }: Props) {
             <Alert.Title>{done.words}</Alert.Title>
             {done.runs.length > 0 && (
               <Alert.Description>
-                {done.runs.map(({ dag_id, run_id }) => (
-                  <div key={run_id}>
-                    Run <Run dag={dag_id} run={run_id} />
-                  </div>
+                {done.runs.map((run, at) => (
+                  <Outcome key={run.run_id} view={view} run={run} span={done.verb.name === "Backfill" ? done.verb.spans[at] : undefined} onEnded={onChanged} />
                 ))}
               </Alert.Description>
             )}
@@ -64,12 +63,51 @@ export function Actions({ view, places, onChanged }: Props) {
           onClose={() => setOpen(undefined)}
           onDone={(one) => {
             setOpen(undefined);
-            setDone(one);
+            setDone({ ...one, verb: open });
             onChanged();
           }}
         />
       )}
     </Box>
+  );
+}
+
+const SECONDS = 2;
+
+/** A run that was started here: how it goes, and when it has ended, which partitions it made and which it left. */
+function Outcome(props: { view: View; run: RunLink; span: [string, string] | undefined; onEnded: () => void }) {
+  const { view, run, span } = props;
+  const [state, setState] = useState("queued");
+  const ended = useRef(props.onEnded);
+  ended.current = props.onEnded;
+  const over = state === "success" || state === "failed";
+  useEffect(() => {
+    if (over) {
+      ended.current();
+      return undefined;
+    }
+    const timer = setInterval(() => void stateOf(run).then(setState, () => undefined), SECONDS * 1000);
+    return () => clearInterval(timer);
+  }, [over, run]);
+  const { made, left } = outcome(view, run, span);
+  return (
+    <div>
+      Run <Run dag={run.dag_id} run={run.run_id} />: {state}
+      {over && span !== undefined && (
+        <>
+          . {made} of {made + left.length} written by it
+          {left.length > 0 && (
+            <Box as="ul" aria-label="What it left" maxH="10rem" overflowY="auto" tabIndex={0}>
+              {left.map((place) => (
+                <li key={place}>
+                  {view.axis.key(place)} was left: <StateName state={view.state(place)} />
+                </li>
+              ))}
+            </Box>
+          )}
+        </>
+      )}
+    </div>
   );
 }
 

@@ -41,6 +41,9 @@ export interface DatasetTold {
   /** By key, the place in `by` of who published it; -1 for nobody. */
   writers: number[];
   by: string[];
+  /** By key, the place in `runs` of the run that wrote it last, `dag/run`; -1 for none. */
+  written_in: number[];
+  runs: string[];
   holders: Record<string, { by: string; run: string | null }>;
   corrections: { key: string; at: string; right: Figures }[];
   dags: Dags;
@@ -229,6 +232,12 @@ export async function carryOut(told: DatasetTold, verb: Verb, reason: string): P
 async function startRun(dag: string, conf: object): Promise<RunLink> {
   const { dag_run_id } = await ask<{ dag_run_id: string }>(`${airflow(dag)}/dagRuns`, { logical_date: null, conf });
   return { dag_id: dag, run_id: dag_run_id };
+}
+
+/** What has become of a run: its state while it goes on, `success` or `failed` when it has ended. */
+export async function stateOf({ dag_id, run_id }: RunLink): Promise<string> {
+  const { state } = await ask<{ state: string }>(`${airflow(dag_id)}/dagRuns/${encodeURIComponent(run_id)}`);
+  return state;
 }
 
 const airflow = (dag: string) => `../api/v2/dags/${encodeURIComponent(dag)}`;

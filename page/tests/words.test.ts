@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { line } from "../src/line.ts";
+import { outcome } from "../src/outcome.ts";
 import { sorted } from "../src/needs.ts";
 import type { DatasetTold, Overview } from "../src/server.ts";
 import { LOOKS, STATES } from "../src/states.ts";
@@ -25,6 +26,8 @@ function told(states: string, more: Partial<DatasetTold> = {}): DatasetTold {
     published_at: [...states].map(() => null),
     writers: [...states].map(() => -1),
     by: [],
+    written_in: [...states].map(() => -1),
+    runs: [],
     holders: {},
     corrections: [],
     dags: { daily: "orders", range: "orders.range", seal: "orders.seal", unseal: "orders.unseal", amend: "orders.amend", plan: null },
@@ -145,4 +148,11 @@ test("no two states have the same shape, letter or word", () => {
 
   assert.equal(of((state) => LOOKS[state].path(0, 0, 10)), STATES.length);
   assert.equal(of((state) => LOOKS[state].word), STATES.length);
+});
+
+test("of a run it is said which partitions it made and which it left", () => {
+  const view = viewOf(told("1311", { runs: ["orders.range/a", "orders/b"], written_in: [0, 1, 0, 1] }));
+
+  assert.deepEqual(outcome(view, { dag_id: "orders.range", run_id: "a" }, ["2026-02-01", "2026-02-03"]), { made: 2, left: [1] });
+  assert.deepEqual(outcome(view, { dag_id: "orders.range", run_id: "c" }, ["2026-02-01", "2026-02-02"]), { made: 0, left: [0, 1] });
 });

@@ -132,7 +132,7 @@ def test_a_range_is_dragged_planned_and_made_again(world: World, editor: Visitor
     said = editor.do("Backfill", "an order came late")
 
     assert "5 days of shop.orders_daily again" in said
-    editor.says("A run of shop.range was started", "manual__")
+    editor.says("A run of shop.range was started", "manual__", "5 of 5 written by it")
     with world.guarded() as orders:
         world.airflow.wait("all are written", lambda: _reasons(orders, days) == ["an order came late"] * 5)
         assert {row["owner"] for row in orders.status(days[0], days[-1])["partitions"]} == {"editor"}
@@ -177,7 +177,7 @@ def test_what_was_sent_stays_is_refused_and_is_corrected_beside(world: World, ed
     editor.button("What would a run do now?").click()
     editor.says("1 skipped")
     editor.do("Backfill", "an attempt at what was sent")
-    editor.says("A run of shop.range was started")
+    editor.says("A run of shop.range was started", "0 of 1 written by it", f"{day} was left:")
 
     editor.do("Amend", "an order of that day came late")
 

@@ -58,6 +58,7 @@ class Spot(NamedTuple):
     figures: Mapping[str, str | int | None]
     at: str | None = None
     by: str | None = None
+    run: str | None = None
 
 
 NOTHING = Spot(MISSING, sealed=False, figures={})
@@ -153,7 +154,7 @@ def dataset(ledger: SqlLedger | None, name: str, *, until_yesterday: bool) -> To
         if True in known:
             measures.update(dict.fromkeys(row.measured))
             digit = DIGITS[state_of(known)]
-            spots[row.key] = Spot(digit, known.sealed, row.measured, row.published_at, row.owner)
+            spots[row.key] = Spot(digit, known.sealed, row.measured, row.published_at, row.owner, row.run)
     told = _calendar(spots, list(measures), timezone, grain, until_yesterday=until_yesterday)
     return {
         **told,
@@ -170,7 +171,8 @@ def _calendar(
     if until_yesterday and grain == DAY:
         first, last = first or over, max(last or over, over)
     keys = keys_between(first, last, grain) if first and last and grain == DAY else sorted(spots)
-    places: dict[str, int] = {}
+    owners: dict[str, int] = {}
+    runs: dict[str, int] = {}
     of_keys = [spots.get(key, NOTHING) for key in keys]
     return {
         "grain": grain if grain == DAY else "key",
@@ -186,8 +188,10 @@ def _calendar(
             for name in measures
         },
         "published_at": [one.at for one in of_keys],
-        "writers": [-1 if one.by is None else places.setdefault(one.by, len(places)) for one in of_keys],
-        "by": list(places),
+        "writers": [-1 if one.by is None else owners.setdefault(one.by, len(owners)) for one in of_keys],
+        "by": list(owners),
+        "written_in": [-1 if one.run is None else runs.setdefault(one.run, len(runs)) for one in of_keys],
+        "runs": list(runs),
     }
 
 
@@ -292,7 +296,7 @@ class Daily(NamedTuple):
                 published=found is not None,
             )
             sums = {} if found is None else {"orders": found[0], "amount": found[1]}
-            spots[dt] = Spot(DIGITS[state_of(known)], known.sealed, sums, None, found and found[2])
+            spots[dt] = Spot(DIGITS[state_of(known)], known.sealed, sums, None, found and found[2], found and found[2])
         told = _calendar(spots, ["orders", "amount"], "UTC", DAY, until_yesterday=until_yesterday)
         return {
             **told,
