@@ -83,13 +83,14 @@ def overview(spots: Iterable[Spot], bounds: tuple[str, str], screen: Screen) -> 
     bounds: the first and the last key to draw, also where nothing is known of them; empty for those that are known.
     """
     known = [spot for spot in spots if spot.state != "missing"]
-    days = _days(known)
-    if days is None:
-        return _listed(known, screen)
-    if not (days or bounds[0]):
+    if not (known or bounds[0]):
         return ["nothing was published yet"]
-    first = parse_date(bounds[0]) if bounds[0] else min(days)
-    last = parse_date(bounds[1]) if bounds[1] else max(days)
+    try:
+        days = {parse_date(spot.key): spot for spot in known}
+        first = parse_date(bounds[0]) if bounds[0] else min(days)
+        last = parse_date(bounds[1]) if bounds[1] else max(days)
+    except UsageError:  # keys that are no days
+        return _listed(known, screen)
     days = {day: spot for day, spot in days.items() if first <= day <= last}
     spans = _spans_of_days(days, first, last)
     counts = Counter(spot.state for spot in days.values())
@@ -98,16 +99,10 @@ def overview(spots: Iterable[Spot], bounds: tuple[str, str], screen: Screen) -> 
     return [*_to_look_at(spans, screen), *drawn, *_legend(counts, screen)]
 
 
-def _days(spots: Sequence[Spot]) -> dict[date, Spot] | None:
-    """Return the partitions by their day; None if one of them is no day."""
-    try:
-        return {parse_date(spot.key): spot for spot in spots}
-    except UsageError:
-        return None
-
-
 def _listed(spots: Sequence[Spot], screen: Screen) -> list[str]:
     """List partitions that are no days, in spans; whether one is missing between them can't be told."""
+    if not spots:
+        return ["nothing was published there yet"]
     spans = _spans(enumerate(spots))
     rows = [(_mark(span.state), span.keys, str(span.number), span.note) for span in spans]
     counts = Counter(spot.state for spot in spots)
@@ -174,7 +169,7 @@ def _calendar(days: Mapping[date, State], first: date, last: date, screen: Scree
     for empty, years in groupby(range(first.year, last.year + 1), lambda year: year not in busy):
         run = list(years)
         if empty:
-            lines += [f"{run[0]}{f' to {run[-1]}' if run[1:] else ''}: nothing was published", ""]
+            lines += [f"{run[0]:04}{f' to {run[-1]:04}' if run[1:] else ''}: nothing was published", ""]
         else:
             for at in range(0, len(run), beside):
                 lines += [*_band(run[at : at + beside], days, first, last, screen), ""]

@@ -80,7 +80,7 @@ def test_years_in_which_nothing_was_published_are_one_line() -> None:
 
     drawn = overview(spots, ALL, PLAIN)
 
-    assert "2 to 2024: nothing was published" in drawn
+    assert "0002 to 2024: nothing was published" in drawn
     assert "2027 to 9998: nothing was published" in drawn
     assert len(drawn) < 75
     missing = (date.max - date.min).days + 1 - 6
@@ -145,6 +145,10 @@ def test_keys_that_are_no_days_are_listed_in_spans() -> None:
         "",
         "o 23 published   X 1 failed",
     ]
+
+
+def test_a_range_of_keys_that_are_no_days_may_be_asked_for_where_nothing_is_known() -> None:
+    assert overview([], ("2026-02-01T00", "2026-02-01T23"), PLAIN) == ["nothing was published there yet"]
 
 
 def test_colours_say_nothing_that_shapes_dont() -> None:
