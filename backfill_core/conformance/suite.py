@@ -529,6 +529,52 @@ def test_a_sealed_day_is_left_alone_until_it_is_unsealed(shop: Shop) -> None:
     shop.check()
 
 
+def settled_and_sealed(shop: Shop, _number: int) -> None:
+    """Let a person settle, and seal."""
+    with shop.open() as orders:
+        orders.settle(force=True)
+        orders.seal([DAY], OTHER, "sent")
+
+
+def settled_and_unsealed(shop: Shop, _number: int) -> None:
+    """Let a person settle, and take the seal away."""
+    with shop.open() as orders:
+        orders.settle(force=True)
+        orders.unseal([DAY], OTHER, "it was wrong")
+
+
+@pytest.mark.parametrize("rival", [settled_and_sealed, settled_and_unsealed])
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_seal_or_an_unseal_that_slept_at_any_step_never_has_the_last_word(
+    shop: Shop, is_sealed: bool, rival: Callable[[Shop, int], None]
+) -> None:
+    for number in itertools.count():
+        (settled_and_sealed if is_sealed else settled_and_unsealed)(shop, number)
+        seen: list[str | None] = []
+
+        def mark() -> str | None:
+            with shop.open() as orders:
+                return orders.target.look([DAY])[DAY].mark
+
+        def come(number: int = number, seen: list[str | None] = seen) -> None:
+            with shop.open() as orders:
+                entered = bool(orders.ledger.claims(orders.dataset.name))
+            with suppress(FenceTimeoutError, HeldError):
+                rival(shop, number)
+                seen.extend([mark()] if entered else [])
+
+        at = At(number, come)
+        with suppress(BackfillError), shop.open(at) as orders:
+            verb = orders.unseal if is_sealed else orders.seal
+            verb([DAY], one_try(number), "asleep")
+
+        assert seen in ([], [mark()])
+        shop.check()
+        if not at.happened:
+            break
+    assert number > 3
+
+
 def test_a_seal_that_died_at_any_step_is_settled_and_changes_no_row(shop: Shop) -> None:
     for number in itertools.count():
         dies = Dies(number)

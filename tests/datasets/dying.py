@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from backfill_core.conformance.stepping import At, stepped
-from backfill_core.errors import BackfillError
+from backfill_core.errors import BackfillError, TargetError
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours, one_try
 from tests.faults.killing import die_at
 
@@ -31,6 +31,15 @@ def staged(shop: Shop, orders: Guarded, caller: Caller) -> None:
         shop.sql(f"INSERT INTO {partition.staging} {shop.source} WHERE dt <= '{BOTH[-1]}'")
 
 
+def refused(shop: Shop, orders: Guarded, caller: Caller) -> object:
+    """Write what the database refuses at the publication, as another day has the numbers."""
+    return write(shop._replace(clashes=True), orders, caller)
+
+
+def refused_staged(shop: Shop, orders: Guarded, caller: Caller) -> None:
+    staged(shop._replace(clashes=True), orders, caller)
+
+
 def adopt(shop: Shop, orders: Guarded, caller: Caller) -> WriteAnswer:
     return orders.adopt(BOTH, caller, "it is right")
 
@@ -47,14 +56,17 @@ def settle(_shop: Shop, orders: Guarded, _caller: Caller = OTHER) -> object:
     return orders.settle(force=True)
 
 
-VERBS: dict[str, Verb] = {one.__name__: one for one in (write, staged, adopt, seal, unseal, settle)}
+VERBS: dict[str, Verb] = {
+    one.__name__: one for one in (write, staged, refused, refused_staged, adopt, seal, unseal, settle)
+}
 
 
 def die_at_step(shop: Shop, verb: str, number: int) -> None:
     """Be killed before the numbered step, from 0; or after the last one."""
     at = At(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
     with shop.open(around=stepped(at)) as orders:
-        VERBS[verb](shop, orders, one_try(number))
+        with suppress(TargetError):
+            VERBS[verb](shop, orders, one_try(number))
         at.after_all()
 
 
@@ -68,7 +80,7 @@ def freeze_at_step(shop: Shop, verb: str, number: int) -> None:
 def die_at_statement(shop: Shop, verb: str, number: int) -> None:
     """Be killed before the numbered statement, from 0, is sent."""
     die_at(number + 1, after=False)
-    with shop.open() as orders:
+    with shop.open() as orders, suppress(TargetError):
         VERBS[verb](shop, orders, one_try(number))
 
 
