@@ -16,14 +16,14 @@ from backfill_core.claims import Caller
 from backfill_core.contract import tell
 from backfill_core.dataset import Dataset
 from backfill_core.errors import BackfillError, RefusedError, UsageError
-from backfill_core.guarded import Guarded
+from backfill_core.guarded import WHEN_HELD, Guarded
 from backfill_core.partition import check_text
 from backfill_core.protocol.judging import EMPTY, GROWTH, SHRINK, Wish
 from backfill_core.terminal import change, printable, shown, table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from backfill_core.guarded import Partition
 
@@ -225,6 +225,7 @@ def run(call: Call) -> Told:
     rows += [(key, "skipped", why) for key, why in answer["skipped"]]
     rows += [(key, "failed", why) for key, why in answer["failed"]]
     lines = table(("partition", "outcome", "figures"), sorted(rows)) if rows else []
+    lines += _about_held(answer["skipped"])
     return answer, lines, code or (1 if answer["failed"] else SKIPPED if answer["skipped"] else 0)
 
 
@@ -267,7 +268,13 @@ def adopt(call: Call) -> Told:
     answer = call.guarded.adopt(call.named, call.caller(), call.given.REASON)
     rows = [(one["key"], _figures(one["after"])) for one in answer["published"]]
     rows += [(key, why) for key, why in answer["skipped"]]
-    return answer, table(("partition", "adopted"), sorted(rows)), SKIPPED if answer["skipped"] else 0
+    lines = [*table(("partition", "adopted"), sorted(rows)), *_about_held(answer["skipped"])]
+    return answer, lines, SKIPPED if answer["skipped"] else 0
+
+
+def _about_held(skipped: Sequence[Sequence[str]]) -> list[str]:
+    held = any(why.startswith("claimed_by:") for _, why in skipped)
+    return [f"What others hold: {WHEN_HELD}"] if held else []
 
 
 def settle(call: Call) -> Told:

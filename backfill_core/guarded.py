@@ -36,6 +36,10 @@ WAIT_SECONDS = 20.0
 """How long a fence waits for a publication that is just under way."""
 
 
+WHEN_HELD = "wait until it is given back, or, if its holder has died, `settle` it, or `release` a reservation"
+"""What to do about keys that others hold."""
+
+
 def new_id() -> str:
     """Return 128 random bits: a token, a mark or a claim's id."""
     return secrets.token_hex(16)
@@ -177,7 +181,8 @@ class Guarded:
             key, why = attempt.left_out[0]
             if why == "sealed":
                 raise SealedError(f"{self.dataset.name}: {key} is sealed; correct it with `amend`, or `unseal` it")
-            raise HeldError(f"{self.dataset.name}: {key} is {why.replace('claimed_by:', 'held by ')}")
+            held = why.replace("claimed_by:", "held by ")
+            raise HeldError(f"{self.dataset.name}: {key} is {held}; {WHEN_HELD}")
         with writing.publishing(self._place, attempt, wish, staged=staged) as done:
             assert done.write is not None  # noqa: S101  for the type checker
             yield Partition(self.dataset, attempt.keys, attempt.token, done.write)

@@ -48,6 +48,12 @@ class Attempt(NamedTuple):
 
 
 class _Entered(NamedTuple):
+    """What came of a look at the keys.
+
+    unjudged, unlocked, unfinished: what has to be found out first, and then the keys are looked at again: claims of
+        which it is not known whether they are stale; keys to be locked as well; tokens of unseals that died.
+    """
+
     numbers: dict[str, int]
     owners: dict[str, str]
     rows: dict[str, KeyRow]
@@ -57,8 +63,14 @@ class _Entered(NamedTuple):
     gone: set[str]
     unjudged: list[Claim]
     unlocked: set[str]
+    unfinished: set[str]
     ledger: str
     former: frozenset[str]
+
+    @property
+    def has_to_ask(self) -> bool:
+        """Whether something has to be found out first."""
+        return bool(self.unjudged or self.unlocked or self.unfinished)
 
 
 def take(place: Place, keys: Iterable[str], caller: Caller, reason: str, *, adopting: bool = False) -> Attempt:
@@ -96,7 +108,8 @@ def _enter_when_judged(
 ) -> _Entered:
     """Enter; but first ask about each claim that keeps us out whether it is stale, outside of any transaction.
 
-    An earlier try of the same task ends on all of its keys, so these are locked, too.
+    An earlier try of the same task ends on all of its keys, so these are locked, too. An unseal that died is settled:
+    only then is it known whether the key is sealed.
     """
     judged: dict[str, bool] = {}
     locked = set(keys)
@@ -107,9 +120,11 @@ def _enter_when_judged(
             lambda page: _enter(page, keys, looked, caller, token, judged),
             caller=caller,
         )
-        if not (entered.unjudged or entered.unlocked):
+        if not entered.has_to_ask:
             return entered
         locked |= entered.unlocked
+        for unseal in sorted(entered.unfinished):
+            settling.settle(place, unseal)
         for held in entered.unjudged:
             judged[held.id] = place.stale(held)
 
@@ -119,20 +134,22 @@ def _enter(
 ) -> _Entered:
     earlier = [claim for claim in page.all_claims() if _is_earlier_try(claim, caller)]
     answer = _Entered(
-        {}, {}, {key: page.row(key) for key in keys}, [], [], set(), set(), [], set(), page.ledger, page.former
+        {}, {}, {key: page.row(key) for key in keys}, [], [], set(), set(), [], set(), set(), page.ledger, page.former
     )  # fmt: skip
     answer.unlocked.update({claim.key for claim in earlier} - set(page.keys))
-    entries = {}
+    entries, left_out = {}, {}
     for key in keys:
         if page.row(key).seal:
-            answer.sealed.append(key)
+            left_out[key] = _why_sealed(page, key, caller, judged, answer)
             continue
         stale = [held for held in page.claims(key) if judged.get(held.id)]
         entry = enter([held for held in page.claims(key) if held not in stale], caller, ATTEMPT)
         entries[key] = entry, stale
+        if entry.held_by is not None:
+            left_out[key] = f"claimed_by:{entry.held_by.holder}"
         doubtful = (entry.held_by, _later_try(page, key, caller))
         answer.unjudged.extend(claim for claim in doubtful if claim is not None and claim.id not in judged)
-    if answer.unjudged or answer.unlocked:
+    if answer.has_to_ask:
         return answer
     refuse_earlier_try(page, entries, caller, judged)
     for claim in earlier:
@@ -148,13 +165,24 @@ def _enter(
         page.claim(_claim(token, key, caller, entry.owner, entry.beneath), number)
         answer.numbers[key], answer.owners[key], answer.rows[key] = number, entry.owner, page.row(key)
         answer.gone.update(claim.id for claim in stale)
-    answer.left_out.extend(
-        (key, "sealed" if key in answer.sealed else f"claimed_by:{_holder(entries[key][0].held_by)}")
-        for key in keys
-        if key not in answer.numbers
-    )
+    answer.left_out.extend(left_out.items())
     answer.open.update(opened_before(page, answer))
     return answer
+
+
+def _why_sealed(page: Page, key: str, caller: Caller, judged: Mapping[str, bool], answer: _Entered) -> str:
+    """Say why a sealed key is left alone: it is held while somebody takes the seal away, unless that one has died."""
+    opened = page.open([key])
+    if not opened:
+        answer.sealed.append(key)
+        return "sealed"
+    unseal = opened[0]
+    claim = next((claim for claim in page.claims(key) if claim.id == unseal.token), None)
+    if claim is None or judged.get(claim.id) or _is_earlier_try(claim, caller):
+        answer.unfinished.add(unseal.token)
+    elif claim.id not in judged:
+        answer.unjudged.append(claim)
+    return f"claimed_by:{unseal.holder}"
 
 
 def opened_before(page: Page, entered: _Entered) -> set[str]:
@@ -200,10 +228,6 @@ def _claim(token: str, key: str, caller: Caller, owner: str, beneath: str) -> Cl
     return Claim(
         token, key, owner, ATTEMPT, caller.run, caller.task, caller.map_index, caller.try_number, beneath
     )  # fmt: skip
-
-
-def _holder(claim: Claim | None) -> str:
-    return claim.holder if claim is not None else ""
 
 
 def settle_open(place: Place, entered: _Entered) -> None:

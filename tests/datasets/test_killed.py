@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core.conformance.stepping import At, stepped
+from backfill_core.errors import HeldError
 from tests.datasets.dying import RECOVERIES, VERBS, die_at_statement, die_at_step, leave_open, settle, staged
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours
 from tests.faults.killing import end_of, start
@@ -86,8 +87,6 @@ def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, 
             if number % 2:
                 settle(shop, orders)
                 assert not orders.ledger.claims(orders.dataset.name)
-            elif verb == "unseal":  # a write leaves alone what is still sealed
-                orders.unseal(BOTH, OTHER, "once more")
             answer = orders.write(BOTH, shop.fill, OTHER)
 
             assert answer["skipped"] in ([], [[key, "sealed"] for key in BOTH])
@@ -97,6 +96,33 @@ def test_a_seal_killed_at_any_step_is_there_on_both_days_or_on_none(shop: Shop, 
             break
     print(f"killed at {number} points")
     assert number > 4
+
+
+@each_way
+def test_an_unseal_killed_at_any_step_is_told_as_held_until_somebody_says_that_it_died(shop: Shop, die: Die) -> None:
+    told = set()
+    for number in itertools.count():
+        with shop.open() as orders:
+            orders.seal(BOTH, OTHER, "to begin with")
+
+        more = killed(die, shop, "unseal", number)
+        with shop.open() as orders:
+            held = bool(orders.ledger.claims(orders.dataset.name))
+            planned = {one["reason"] for one in orders.plan(BOTH, OTHER)["partitions"] if one["action"] == "skipped"}
+            reasons = {why for _, why in orders.write(BOTH, shop.fill, OTHER)["skipped"]}
+            assert planned == reasons
+            told |= reasons
+            if held:
+                assert reasons == {f"claimed_by:run-{number}, load"}
+                with pytest.raises(HeldError, match="`settle`"), orders.replacing(BOTH, OTHER):
+                    pass
+            settle(shop, orders)
+            orders.unseal(BOTH, OTHER, "once more")
+            assert orders.write(BOTH, shop.fill, OTHER)["skipped"] == []
+        shop.check()
+        if not more:
+            break
+    assert len(told) > 2  # sealed, and held by several
 
 
 @each_way

@@ -56,6 +56,9 @@ SCENARIOS = {
     "an unsealer, a sealer and a settler": Scenario(
         {"unsealer": unsealer(), "sealer": sealer(), "settler": settler()}, SEALED
     ),
+    "an unsealer, and a writer who takes it for dead": Scenario(
+        {"unsealer": unsealer(), "one": writer(TRY_1, 2, stale=True)}, SEALED, 1
+    ),
     "an amender and an unsealer": Scenario({"amender": amender(), "unsealer": unsealer()}, SEALED, 1),
     "an adopter and a writer": Scenario({"adopter": adopter(), "one": writer(TRY_1, 2)}, (), 1),
     "a ledger from a backup under a writer": Scenario(
