@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from backfill_core import dataset_review
-from backfill_core.claims import Caller
-from backfill_core.errors import HeldError, NotSealedError, SealedError, UsageError
+from backfill_core.claims import ATTEMPT, Caller
+from backfill_core.errors import BackfillError, HeldError, NotSealedError, SealedError, UsageError
 from backfill_core.keys import keys_between, parse_key, spans, window
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import check_text
@@ -263,6 +263,9 @@ class Guarded:
             for one in self.ledger.claims(self.dataset.name)
             if (one.id == claim or one.owner == owner) and (wanted is None or one.key in wanted)
         ]
+        if attempts := sorted({one.id for one in found if one.kind == ATTEMPT}):
+            with suppress(BackfillError):  # before the claim goes, by which the tables would be found
+                self.target.sweep(attempts)
         freed = reserving.release(self._place, {one.key for one in found}, {one.id for one in found}) if found else []
         return {"dataset": self.dataset.name, "released": freed}
 

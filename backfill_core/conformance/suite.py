@@ -16,7 +16,7 @@ import pytest
 
 from backfill_core.claims import Caller
 from backfill_core.conformance.bench import DAY, FOURTH, LEDGER, NEXT, THIRD, Bench, expected, orders_on, rows_of
-from backfill_core.conformance.stepping import At, stepped
+from backfill_core.conformance.stepping import At, Died, Dies, stepped
 from backfill_core.errors import BackfillError, ChangedError, FencedError, FenceTimeoutError, HeldError
 from backfill_core.guarded import Guarded
 from backfill_core.ledger.opening import open_ledger
@@ -451,22 +451,6 @@ def settled_before(shop: Shop, number: int) -> None:
 
 
 NEXTS = [a_later_try, another_run, settled_before]
-
-
-class Died(BaseException):
-    """An attempt goes no further."""
-
-
-class Dies(At):
-    """An attempt that dies before the numbered step: of what it does from then on nothing is heard."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number, lambda: None)
-
-    def __call__(self, name: str) -> None:
-        super().__call__(name)
-        if self.happened:
-            raise Died
 
 
 @pytest.mark.parametrize("put_right", NEXTS)

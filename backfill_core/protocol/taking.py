@@ -9,6 +9,7 @@ from backfill_core.claims import ALONE, ATTEMPT, Claim, enter
 from backfill_core.errors import AnswerLostError, BackfillError, FencedError, OvertakenError, StoppedError
 from backfill_core.ledger import REFUSED, Entry
 from backfill_core.protocol import next_number, settling
+from backfill_core.protocol.reserving import release
 from backfill_core.target import Fence
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Attempt(NamedTuple):
 class _Entered(NamedTuple):
     """What came of a look at the keys.
 
+    open: tokens of what has to be settled before the attempt goes on.
+    gone: claims of attempts that were overtaken, or are stale; they have ended, and are there until what they staged
+        is swept, as it is by the claim that it would be found.
     unjudged, unlocked, unfinished: what has to be found out first, and then the keys are looked at again: claims of
         which it is not known whether they are stale; keys to be locked as well; tokens of unseals that died.
     """
@@ -60,7 +64,7 @@ class _Entered(NamedTuple):
     sealed: list[str]
     left_out: list[tuple[str, str]]
     open: set[str]
-    gone: set[str]
+    gone: set[Claim]
     unjudged: list[Claim]
     unlocked: set[str]
     unfinished: set[str]
@@ -92,6 +96,7 @@ def take(place: Place, keys: Iterable[str], caller: Caller, reason: str, *, adop
         entered = _enter_when_judged(place, keys, looked, caller, token)
         settle_open(place, entered)
         sides = _fence_own(place, entered, adopting=adopting)
+        _sweep_gone(place, entered)
         rows = _agreed(place, entered, {**looked, **sides}, adopting=adopting)
     except BaseException:
         with suppress(Exception):  # the first error is the one to tell
@@ -153,18 +158,21 @@ def _enter(
         return answer
     refuse_earlier_try(page, entries, caller, judged)
     for claim in earlier:
-        page.free(claim.id, [claim.key])
-    answer.gone.update(claim.id for claim in earlier)
+        page.end(claim)
+    answer.gone.update(earlier)
     for key, (entry, stale) in entries.items():
         if entry.held_by is not None:
             continue
         number = next_number(page.row(key), looked.get(key))
         page.write(page.row(key)._replace(number=number))
         for claim in stale:
-            page.free(claim.id, [key])
+            if claim.kind == ATTEMPT:
+                page.end(claim)
+            else:
+                page.free(claim.id, [key])
         page.claim(_claim(token, key, caller, entry.owner, entry.beneath), number)
         answer.numbers[key], answer.owners[key], answer.rows[key] = number, entry.owner, page.row(key)
-        answer.gone.update(claim.id for claim in stale)
+        answer.gone.update(claim for claim in stale if claim.kind == ATTEMPT)
     answer.left_out.extend(left_out.items())
     answer.open.update(opened_before(page, answer))
     return answer
@@ -187,8 +195,9 @@ def _why_sealed(page: Page, key: str, caller: Caller, judged: Mapping[str, bool]
 
 def opened_before(page: Page, entered: _Entered) -> set[str]:
     """Return the tokens of the open intents that have to be settled before this attempt may go on."""
-    freed = [intent.token for intent in page.open(page.keys) if intent.token in entered.gone]
-    return {*freed, *(intent.token for intent in page.open(entered.numbers))}
+    gone = {claim.id for claim in entered.gone}
+    theirs = [intent.token for intent in page.open(page.keys) if intent.token in gone]
+    return {*theirs, *(intent.token for intent in page.open(entered.numbers))}
 
 
 def refuse_earlier_try(page: Page, keys: Iterable[str], caller: Caller, judged: Mapping[str, bool]) -> None:
@@ -231,12 +240,18 @@ def _claim(token: str, key: str, caller: Caller, owner: str, beneath: str) -> Cl
 
 
 def settle_open(place: Place, entered: _Entered) -> None:
-    """Settle what earlier attempts left open at the keys that were entered; sweep what they left staged."""
+    """Settle what earlier attempts left open at the keys that were entered."""
     for token in sorted(entered.open):
         settling.settle(place, token, entered.numbers)
+
+
+def _sweep_gone(place: Place, entered: _Entered) -> None:
+    """Sweep what was staged by those that were overtaken, then give their claims back."""
     if entered.gone:
+        ids = sorted({claim.id for claim in entered.gone})
         with suppress(BackfillError):
-            place.target.sweep(sorted(entered.gone))
+            place.target.sweep(ids)
+        release(place, {claim.key for claim in entered.gone}, ids)
 
 
 def _fence_own(place: Place, entered: _Entered, *, adopting: bool) -> Mapping[str, Side]:
