@@ -170,14 +170,14 @@ def meet(shop: Shop, verb: Verb, number: int, rival: Rival, *, by_step: bool = F
 def meet_everywhere(
     shop: Shop, verb: Verb, rivals: list[Rival], before: Verb | None = None, *, by_step: bool = False
 ) -> int:
-    """Let each statement of a verb be met by one of the rivals, in the long run by all, as is each step; count them.
+    """Let each statement, or step, of a verb be met by one of the rivals, in the long run by all; count them.
 
     before: what is done before the verb, each time.
     """
     for number in itertools.count():
         met = []
         for at, rival in enumerate(rivals):
-            if LONG or by_step or at == number % len(rivals):
+            if LONG or at == number % len(rivals):
                 if before is not None:
                     with shop.open() as orders:
                         before(shop, orders, OTHER)
