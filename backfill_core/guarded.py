@@ -401,7 +401,7 @@ class Guarded:
         return dataset_review.status(self.ledger, self.dataset.name, first, last)
 
     def history(self, first: str = "", last: str = "") -> list[answers.HistoryLine]:
-        """Tell what was published, adopted, sealed and refused, each key's oldest first."""
+        """Tell what was published, adopted, sealed, corrected and refused, by whom and why, each key's oldest first."""
         return dataset_review.history(self.ledger, self.dataset.name, first, last)
 
     def statement(self, first: str = "", last: str = "", as_of: str | None = None) -> answers.DatasetStatement:

@@ -20,7 +20,7 @@ from backfill_core.errors import (
     StoppedError,
     TargetError,
 )
-from backfill_core.ledger import OPEN, SEAL, UNSEAL, WITHDRAWN, Correction, Intent
+from backfill_core.ledger import AMEND, OPEN, SEAL, UNSEAL, WITHDRAWN, Correction, Entry, Intent
 from backfill_core.protocol import judging, settling
 from backfill_core.target import Expected, Fence, Side
 
@@ -106,6 +106,12 @@ def amend(place: Place, key: str, after: Measured, seal_version: int, caller: Ca
             raise OvertakenError(f"{place.name}: {key} was sealed anew meanwhile; nothing was recorded, run again")
         correction = Correction(key, row.seal, row.measured, after, reason, _owner(caller), page.now)
         page.correct(correction)
+        page.enter(
+            Entry(
+                key, AMEND, row.number, None, row.token, correction.owner, caller.run, caller.task, reason, None,
+                page.now, None, after, row.measured, None, row.version,
+            )
+        )  # fmt: skip
         return correction
 
     return place.ledger.change(place.name, [key], step)

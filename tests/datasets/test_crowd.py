@@ -136,10 +136,7 @@ def test_the_checker_refuses_what_no_order_explains(
     fits: list[tuple[str, object, object]], breaks: tuple[str, object, object]
 ) -> None:
     """Of two processes, one after the other; the history is accepted without its last step."""
-    steps = [
-        Step(number % 2, 2 * number, 2 * number + 1, *step)  # type: ignore[arg-type]
-        for number, step in enumerate([*fits, breaks])
-    ]
+    steps = [Step(number % 2, 2 * number, 2 * number + 1, *step) for number, step in enumerate([*fits, breaks])]
 
     assert not refused([steps[:-1][0::2], steps[:-1][1::2]])
     assert refused([steps[0::2], steps[1::2]])
