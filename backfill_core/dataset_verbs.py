@@ -18,7 +18,7 @@ from backfill_core.claims import Caller
 from backfill_core.contract import tell
 from backfill_core.dataset import Dataset
 from backfill_core.errors import BackfillError, RefusedError, UsageError
-from backfill_core.guarded import Guarded
+from backfill_core.guarded import WHEN_HELD, Guarded
 from backfill_core.log_lines import changes, log, values
 from backfill_core.partition import check_text
 from backfill_core.progress import Bar, Watched, on_terminal, pieces
@@ -193,8 +193,7 @@ def _listed(answer: answers.DatasetStatus) -> list[str]:
 def history(call: Call) -> Told:
     """Tell what happened to the keys as a log, the newest last: when, what, by whom, from what to what, and why."""
     lines = call.guarded.history(*call.bounds)
-    corrections = call.guarded.ledger.corrections(call.guarded.dataset.name, *call.bounds)
-    return {"history": lines}, log(lines, corrections), 0
+    return {"history": lines}, log(lines), 0
 
 
 def statement(call: Call) -> Told:
@@ -284,6 +283,7 @@ def run(call: Call) -> Told:
     rows += [(key, "skipped", why) for key, why in answer["skipped"]]
     rows += [(key, "failed", why) for key, why in answer["failed"]]
     lines = table(("partition", "outcome", "figures"), sorted(rows)) if rows else []
+    lines += _about_held(answer["skipped"])
     return answer, lines, code or (1 if answer["failed"] else SKIPPED if answer["skipped"] else 0)
 
 
@@ -343,7 +343,13 @@ def adopt(call: Call) -> Told:
         answer = guarded.adopt(call.named, call.caller(), call.given.REASON)
     rows = [(one["key"], values(one["after"])) for one in answer["published"]]
     rows += [(key, why) for key, why in answer["skipped"]]
-    return answer, table(("partition", "adopted"), sorted(rows)), SKIPPED if answer["skipped"] else 0
+    lines = [*table(("partition", "adopted"), sorted(rows)), *_about_held(answer["skipped"])]
+    return answer, lines, SKIPPED if answer["skipped"] else 0
+
+
+def _about_held(skipped: Sequence[Sequence[str]]) -> list[str]:
+    held = any(why.startswith("claimed_by:") for _, why in skipped)
+    return [f"What others hold: {WHEN_HELD}"] if held else []
 
 
 def settle(call: Call) -> Told:

@@ -11,20 +11,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from backfill_core.answers import Figures, HistoryLine
-    from backfill_core.ledger import Correction
-    from backfill_core.target import Measured
+    from backfill_core.answers import HistoryLine
 
-DONE = {"publish": "published", "adopt": "adopted", "seal": "sealed", "unseal": "unsealed", "refused": "refused"}
-"""How the log says what was done; what else there may be it says as it is."""
-CORRECTED = "corrected"
-_WIDTH = max(map(len, (*DONE.values(), CORRECTED)))
+DONE = {
+    "publish": "published",
+    "adopt": "adopted",
+    "seal": "sealed",
+    "unseal": "unsealed",
+    "amend": "corrected",
+    "refused": "refused",
+    "claim": "reserved",
+    "release": "released",
+}
+"""How a history says what was done; what else there may be it says as it is."""
+_WIDTH = max(map(len, DONE.values()))
 
 
-def log(lines: Iterable[HistoryLine], corrections: Iterable[Correction]) -> list[str]:
+def log(lines: Iterable[HistoryLine]) -> list[str]:
     """Return a line for each thing that happened: when, to which key, what, by whom, from what to what, and why."""
     told = [(one["at"], one["key"], _happened(one)) for one in lines]
-    told += [(one.at, one.key, _corrected(one)) for one in corrections]
     return [f"{instant(at)}  {printable(key)}  {what}" for at, key, what in sorted(told, key=itemgetter(0))]
 
 
@@ -32,18 +37,16 @@ def _happened(line: HistoryLine) -> str:
     what, said = DONE.get(line["what"], line["what"]), line["said"] or ""
     if what == "refused":
         figures = printable(said)
-    elif what in ("published", "adopted"):
+    elif what in ("published", "adopted", "corrected"):
         figures = changes(line["before"], line["after"])
     else:
         figures = values(line["after"])
-    if said and what != "refused":
+    if said and what == "released":
+        figures = printable(said)
+    elif said and what != "refused":
         figures += f", over what was not published: {printable(said)}"
     run = line["run"] if line["run"] != line["owner"] else ""
     return _line(what, line["owner"], run, line["task"], figures, line["reason"])
-
-
-def _corrected(made: Correction) -> str:
-    return _line(CORRECTED, made.owner, "", "", changes(_figures(made.before), _figures(made.after)), made.reason)
 
 
 def _line(what: str, owner: str, run: str, task: str, figures: str, reason: str) -> str:
@@ -51,10 +54,6 @@ def _line(what: str, owner: str, run: str, task: str, figures: str, reason: str)
     told = [figures, f"reason {quoted(reason)}" if reason else ""]
     colon = ": " if any(told) else ""
     return f"{printable(what):{_WIDTH}}  {', '.join(filter(None, who))}{colon}{'; '.join(filter(None, told))}"
-
-
-def _figures(measured: Measured) -> Figures:
-    return {"rows": measured.rows, **measured.measures}
 
 
 def values(figures: Mapping[str, Any] | None) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OPEN, CONFIRMED, WITHDRAWN = "open", "confirmed", "withdrawn"
 PUBLISH, ADOPT, SEAL, UNSEAL = "publish", "adopt", "seal", "unseal"
-REFUSED = "refused"
+REFUSED, AMEND = "refused", "amend"
 CLAIM, RELEASE = "claim", "release"
 
 
@@ -112,12 +112,13 @@ class Intent(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One line of a key's history: an intent that was confirmed, or a refusal. Lines are only ever added.
+    """One line of a key's history: an intent that was confirmed, a refusal, or a correction. Lines are only ever added.
 
-    what: PUBLISH, ADOPT, SEAL, UNSEAL or REFUSED; `number`, `token`, `owner`, … are the intent's. Or CLAIM or RELEASE,
-        where a person said why.
+    what: PUBLISH, ADOPT, SEAL, UNSEAL, REFUSED or AMEND; `number`, `token`, `owner`, … are the intent's.
+        Or CLAIM or RELEASE, where a person said why.
     published_at: when readers got it, by the target's clock; at: when it was noted, by the ledger's.
     seconds: from the intent to its confirmation.
+    measured, replaced: what was published, and what was there before; of a correction, what is right and what was sent.
     said: a refusal's sentence; or what was overwritten, where that was not what was published.
     """
 

@@ -121,8 +121,10 @@ def kept_out(place: Place, rows: Mapping[str, KeyRow], caller: Caller) -> dict[s
         claims.setdefault(claim.key, []).append(claim)
     found = {}
     for key, row in rows.items():
-        held_by = enter(claims.get(key, ()), caller, ATTEMPT).held_by
-        if row.seal:
+        on_it = claims.get(key, ())
+        unseal = next((claim for claim in on_it if claim.kind == ATTEMPT), None) if row.seal else None
+        held_by = unseal or enter(on_it, caller, ATTEMPT).held_by
+        if row.seal and not unseal:
             found[key] = "sealed"
         elif held_by is not None:
             found[key] = f"claimed_by:{held_by.holder}"

@@ -126,7 +126,12 @@ def test_a_sealed_partition_stays_and_what_comes_late_is_a_correction(shop: Shop
     late = shop.answer("late", "--select", SELECT)
     shop.answer("amend", "2026-02-01", "one order came late", "--select", SELECT)
     [line, _] = shop.answer("statement", "2026-02-01", "2026-02-28")["partitions"]
+    *_, sealed, amended = shop.answer("history", "2026-02-01", "2026-02-01")["history"]
 
+    assert (sealed["what"], amended["what"], amended["reason"]) == ("seal", "amend", "one order came late")
+    assert (amended["before"]["amount"], amended["after"]["amount"]) == ("12", "112")
+    assert amended["owner"] == sealed["owner"]
+    assert "one order came late" in shop.type("history").stdout
     assert run["skipped"] == [["2026-02-01", "sealed"]]
     assert [one["key"] for one in late["late"]] == ["2026-02-01"]
     assert (line["published"]["amount"], line["corrected"]["amount"]) == ("12", "112")

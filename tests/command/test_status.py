@@ -195,7 +195,7 @@ def test_a_line_of_the_log_says_who_in_which_run_from_what_to_what_and_why(shop:
     )
     assert told(sealed) == 'sealed     by anna, run anna#1: rows 1, orders 1, amount 10; reason "sent to the board"'
     assert told(corrected) == (
-        'corrected  by bob: rows 1 -> 2, orders 1 -> 2, amount 10 -> 15; reason "one order came late"'
+        'corrected  by bob, run bob#1: rows 1 -> 2, orders 1 -> 2, amount 10 -> 15; reason "one order came late"'
     )
     assert re.search(r"refused    by anna, run anna#\w+: the result is empty$", refused)
 

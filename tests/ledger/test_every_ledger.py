@@ -244,6 +244,28 @@ def test_a_correction_with_rows_of_another_key_is_refused(orders: Guarded) -> No
     assert orders.statement()["partitions"][0]["corrections"] == 0
 
 
+def test_the_history_has_each_correction_between_the_seals_with_who_and_why(orders: Guarded) -> None:
+    orders.write([DAY], put(1), ME)
+    orders.seal([DAY], ME, "sent")
+    orders.amend(DAY, put(1, 5), OTHER, "five came late")
+    orders.amend(DAY, put(1, 5, 6), OTHER, "six came later")
+    orders.unseal([DAY], ME, "send it again")
+
+    lines = orders.history()
+
+    assert [(line["what"], line["owner"], line["reason"]) for line in lines if line["reason"]] == [
+        ("seal", "me", "sent"),
+        ("amend", "other", "five came late"),
+        ("amend", "other", "six came later"),
+        ("unseal", "me", "send it again"),
+    ]
+    assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
+    assert [(line["before"], line["after"]) for line in lines if line["what"] == "amend"] == [
+        ({"rows": 1, "orders": "1", "amount": "1"}, {"rows": 2, "orders": "2", "amount": "6"}),
+        ({"rows": 1, "orders": "1", "amount": "1"}, {"rows": 3, "orders": "3", "amount": "12"}),
+    ]
+
+
 def test_what_was_never_sealed_is_not_amended(orders: Guarded) -> None:
     orders.write([DAY], put(1), ME)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from backfill_core.dataset_review import figures
 from backfill_core.keys import find_zone, keys_between
 from backfill_core.ledger import KeyRow
+from backfill_core.log_lines import DONE
 from backfill_core.partition import EVER, DateRange
 from backfill_core.states import Known, state_of
 
@@ -37,17 +38,6 @@ DIGITS: dict[State, str] = {
 }
 MISSING = DIGITS["missing"]
 DAY = "day"
-PAST = {
-    "publish": "published",
-    "adopt": "adopted",
-    "seal": "sealed",
-    "unseal": "unsealed",
-    "amend": "corrected",
-    "refused": "refused",
-    "claim": "reserved",
-    "release": "released",
-}
-"""What was done, as a history says it."""
 
 
 class Spot(NamedTuple):
@@ -235,7 +225,7 @@ def _correction(one: Correction) -> Told:
 def line(one: Entry) -> Told:
     """Tell one line of a history."""
     return {
-        "what": PAST.get(one.what, one.what),
+        "what": DONE.get(one.what, one.what),
         "at": one.at,
         "owner": one.owner,
         "run": run_of(one.run),
