@@ -46,12 +46,11 @@ if TYPE_CHECKING:
         locking: str
         """What a SELECT ends with that locks its rows."""
 
+        def rows(self, table: str, names: Sequence[str]) -> str:
+            """Return what a FROM takes rows of a table's shape from, as `r`: `:rows`, a JSON array of objects."""
+
         def close(self) -> None:
             """Let it go."""
-
-
-ROWS_AT_A_TIME = 40
-"""How many rows go into one statement."""
 
 
 class SqlLedger:
@@ -125,7 +124,7 @@ class SqlLedger:
         with self._database.changing() as execute:
             page, made = self._load(execute, dataset, keys, token, caller)
             answer = step(page)
-            _keep(execute, dataset, page, made)
+            self._keep(execute, dataset, page, made)
         return answer
 
     def _load(
@@ -192,6 +191,48 @@ class SqlLedger:
         with self._database.changing() as execute:
             return len(list(execute(statements.FORGET, {"dataset": dataset, "before": before})))
 
+    # keeping a page
+
+    def _keep(self, execute: Execute, dataset: str, page: Page, made: int) -> None:
+        """Write down what was written on a page; the dataset's counts last, as its keys share them."""
+        for claim_id, keys in _keys_by(page.freed, lambda pair: pair[1], lambda pair: pair[0]):
+            execute(statements.FREE, {"dataset": dataset, "id": claim_id, "keys": keys})
+        claims = [
+            claim._asdict() | {"ended": int(claim.ended), "attempt": number, "since": page.now}
+            for claim, number in page.claimed
+        ]
+        self._add(execute, dataset, "ledger_claims", claims)
+        for claim_id, keys in _keys_by(page.ended(), lambda claim: claim.id, lambda claim: claim.key):
+            execute(statements.END, {"dataset": dataset, "id": claim_id, "keys": keys})
+        self._add(execute, dataset, "ledger_intents", _values(page.noted))
+        for (token, state), keys in _keys_by(
+            page.closed, lambda pair: (pair[0].token, pair[1]), lambda pair: pair[0].key
+        ):
+            execute(statements.CLOSE, {"token": token, "dataset": dataset, "keys": keys, "state": state})
+        self._add(execute, dataset, "ledger_seals", _values(page.seals))
+        self._add(execute, dataset, "ledger_seals", _values(page.unseals), statements.unseal)
+        self._add(execute, dataset, "ledger_corrections", _numbered(_values(page.corrections)), statements.append)
+        self._add(execute, dataset, "ledger_history", _numbered(_values(page.entries)), statements.append)
+        changed = page.changed()
+        self._add(execute, dataset, "ledger_keys", _values(changed), statements.put)
+        counts = _counts(dataset, page, changed, made)
+        if any(value for name, value in counts.items() if name != "dataset"):
+            execute(statements.COUNT, counts)
+
+    def _add(
+        self,
+        execute: Execute,
+        dataset: str,
+        table: str,
+        rows: Sequence[Mapping[str, Any]],
+        statement: Callable[[str, tuple[str, ...], str], str] = statements.insert,
+    ) -> None:
+        """Write rows of a dataset into a table, by one statement."""
+        if rows:
+            names = (*rows[0], "dataset")
+            said = json.dumps([{**row, "dataset": dataset} for row in rows], ensure_ascii=False)
+            execute(statement(table, names, self._database.rows(table, names)), {"rows": said})
+
     # reading
 
     def _read(self, statement: str, make: Callable[[tuple[Any, ...]], T], **values: str) -> list[T]:
@@ -255,80 +296,41 @@ class SqlLedger:
         self.close()
 
 
-# keeping a page
-
-
-def _keep(execute: Execute, dataset: str, page: Page, made: int) -> None:
-    """Write down what was written on a page; the dataset's counts last, as its keys share them."""
-    for claim_id in sorted({claim_id for _, claim_id in page.freed}):
-        keys = _as_keys(key for key, its_id in page.freed if its_id == claim_id)
-        execute(statements.FREE, {"dataset": dataset, "id": claim_id, "keys": keys})
-    claims = [
-        {**claim._asdict(), "ended": int(claim.ended), "dataset": dataset, "attempt": number, "since": page.now}
-        for claim, number in page.claimed
-    ]
-    _add(execute, "ledger_claims", (*statements.CLAIM_COLUMNS, "dataset", "attempt", "since"), claims)
-    for claim in page.ended():
-        execute(statements.END, {"dataset": dataset, "key": claim.key, "id": claim.id})
-    _add(execute, "ledger_intents", (*statements.INTENT_COLUMNS, "dataset"), _values(dataset, page.noted))
-    for token, state in sorted({(intent.token, state) for intent, state in page.closed}):
-        keys = _as_keys(intent.key for intent, its_state in page.closed if (intent.token, its_state) == (token, state))
-        execute(statements.CLOSE, {"token": token, "dataset": dataset, "keys": keys, "state": state})
-    _add(execute, "ledger_seals", (*statements.SEAL_COLUMNS, "dataset"), _values(dataset, page.seals))
-    for unsealed in page.unseals:
-        execute(statements.UNSEAL, unsealed._asdict() | {"dataset": dataset})
-    corrections = [
-        {
-            **correction._asdict(),
-            "dataset": dataset,
-            "before_figures": _figures(correction.before),
-            "after_figures": _figures(correction.after),
-        }
-        for correction in page.corrections
-    ]
-    _add(execute, "ledger_corrections", (*statements.CORRECTION_COLUMNS, "dataset"), corrections, statements.append)
-    entries = _values(dataset, page.entries)
-    _add(execute, "ledger_history", (*statements.ENTRY_COLUMNS, "dataset"), entries, statements.append)
-    changed = page.changed()
-    _add(execute, "ledger_keys", (*statements.ROW_COLUMNS, "dataset"), _values(dataset, changed), statements.put)
-    counts = _counts(dataset, page, changed, made)
-    if any(value for name, value in counts.items() if name != "dataset"):
-        execute(statements.COUNT, counts)
-
-
 def _as_keys(keys: Iterable[str]) -> str:
     return json.dumps(dict.fromkeys(sorted(keys)))
 
 
-def _add(
-    execute: Execute,
-    table: str,
-    names: tuple[str, ...],
-    rows: Sequence[Mapping[str, Any]],
-    statement: Callable[[str, tuple[str, ...], int], str] = statements.insert,
-) -> None:
-    for start in range(0, len(rows), ROWS_AT_A_TIME):
-        some = rows[start : start + ROWS_AT_A_TIME]
-        values = {f"a{number}_{name}": row[name] for number, row in enumerate(some) for name in names}
-        if statement is statements.append:
-            turns: Counter[str] = Counter()
-            for number, row in enumerate(some):
-                turns[row["key"]] += 1
-                values[f"a{number}_turn"] = turns[row["key"]]
-        execute(statement(table, names, len(some)), values)
+def _keys_by(rows: Iterable[T], group: Callable[[T], Any], key: Callable[[T], str]) -> Iterable[tuple[Any, str]]:
+    """Return the keys of each group of rows, for a statement."""
+    found: dict[Any, list[str]] = {}
+    for row in rows:
+        found.setdefault(group(row), []).append(key(row))
+    return [(name, _as_keys(keys)) for name, keys in sorted(found.items())]
 
 
-def _values(
-    dataset: str, rows: Sequence[KeyRow] | Sequence[Intent] | Sequence[Entry] | Sequence[SealRow]
-) -> list[dict[str, Any]]:
+def _values(rows: Iterable[NamedTuple]) -> list[dict[str, Any]]:
     return [
         {
-            "before_token" if name == "before" else name: _figures(value) if isinstance(value, Measured) else value
+            _column(name, value): _figures(value) if isinstance(value, Measured) else value
             for name, value in row._asdict().items()
         }
-        | {"dataset": dataset}
         for row in rows
     ]
+
+
+def _column(name: str, value: Any) -> str:
+    if name in ("before", "after"):  # of two words that SQL knows, what they are of
+        return f"{name}_figures" if isinstance(value, Measured) else f"{name}_token"
+    return name
+
+
+def _numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Let the rows of each key count from 1."""
+    turns: Counter[str] = Counter()
+    for row in rows:
+        turns[row["key"]] += 1
+        row["position"] = turns[row["key"]]
+    return rows
 
 
 def _counts(dataset: str, page: Page, changed: Sequence[KeyRow], made: int) -> dict[str, Any]:

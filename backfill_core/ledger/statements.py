@@ -17,6 +17,8 @@ MAKE_ROWS = """
     ON CONFLICT DO NOTHING RETURNING key
 """
 _KEYS = "key IN (SELECT key FROM json_each(:keys))"
+_KEYS_OF_FEW = f"({_KEYS}) IS TRUE"
+"""The same where all else leaves few rows: PostgreSQL, which thinks that they are one, looks each key up in a hash."""
 _ROW = (
     "key, number, token, measured, fingerprint, version, published_at, confirmed_at, owner, run, reason, seal, seals,"
     " mark, failure, failed_at, checked_at, drift, compared_at, late"
@@ -35,7 +37,7 @@ _INTENT = (
 )
 OPEN_OF_KEYS = f"""
     SELECT {_INTENT} FROM ledger_intents
-    WHERE dataset = :dataset AND state = 'open' AND {_KEYS} ORDER BY key, number
+    WHERE dataset = :dataset AND state = 'open' AND {_KEYS_OF_FEW} ORDER BY key, number
 """
 OF_TOKEN = f"SELECT {_INTENT} FROM ledger_intents WHERE token = :token AND dataset = :dataset ORDER BY key"
 LATER_TRIES = f"""
@@ -43,15 +45,11 @@ LATER_TRIES = f"""
     WHERE dataset = :dataset AND {_KEYS} AND run = :run AND task = :task AND map_index = :map_index
     AND try_number > :try_number ORDER BY try_number
 """
-FREE = f"DELETE FROM ledger_claims WHERE dataset = :dataset AND id = :id AND {_KEYS}"
-END = "UPDATE ledger_claims SET ended = 1 WHERE dataset = :dataset AND key = :key AND id = :id"
+FREE = f"DELETE FROM ledger_claims WHERE dataset = :dataset AND id = :id AND {_KEYS_OF_FEW}"
+END = f"UPDATE ledger_claims SET ended = 1 WHERE dataset = :dataset AND id = :id AND {_KEYS_OF_FEW}"
 CLOSE = f"""
     UPDATE ledger_intents SET state = :state
-    WHERE token = :token AND dataset = :dataset AND state = 'open' AND {_KEYS}
-"""
-UNSEAL = """
-    UPDATE ledger_seals SET unsealed_at = :unsealed_at, unsealed_by = :unsealed_by, unsealed_why = :unsealed_why
-    WHERE dataset = :dataset AND key = :key AND version = :version
+    WHERE token = :token AND dataset = :dataset AND state = 'open' AND {_KEYS_OF_FEW}
 """
 COUNT = """
     INSERT INTO ledger_counts
@@ -137,26 +135,35 @@ ROW_COLUMNS, CLAIM_COLUMNS, INTENT_COLUMNS = columns(_ROW), columns(_CLAIM), col
 ENTRY_COLUMNS, SEAL_COLUMNS, CORRECTION_COLUMNS = columns(_ENTRY), columns(_SEAL), columns(_CORRECTION)
 
 
-def insert(table: str, names: tuple[str, ...], count: int) -> str:
-    """Return the statement that adds so many rows; the values of the first are `:a0_name`, and so on."""
-    values = ", ".join(f"({', '.join(f':a{number}_{name}' for name in names)})" for number in range(count))
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES {values}"
+def insert(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that adds rows. rows: a FROM item that has these columns, called `r`."""
+    return f"INSERT INTO {table} ({', '.join(names)}) SELECT {_of_r(names)} FROM {rows} WHERE true"
 
 
-def append(table: str, names: tuple[str, ...], count: int) -> str:
-    """Return the statement that adds so many rows, each at the end of its key's; `:a0_turn` counts those of a key.
+def append(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that adds rows, each at the end of its key's; their `position` counts those of a key.
 
     The key's row is locked, so nobody else appends there. A sequence would start again where a database was moved.
     """
-    last = f"(SELECT COALESCE(MAX(position), 0) FROM {table} WHERE dataset = :a%d_dataset AND key = :a%d_key)"
-    values = ", ".join(
-        f"({', '.join(f':a{number}_{name}' for name in names)}, {last % (number, number)} + :a{number}_turn)"
-        for number in range(count)
+    last = f"SELECT COALESCE(MAX(position), 0) FROM {table} AS t WHERE t.dataset = r.dataset AND t.key = r.key"
+    others = tuple(name for name in names if name != "position")
+    return (
+        f"INSERT INTO {table} ({', '.join(others)}, position) SELECT {_of_r(others)}, r.position + ({last}) FROM {rows}"
     )
-    return f"INSERT INTO {table} ({', '.join(names)}, position) VALUES {values}"
 
 
-def put(table: str, names: tuple[str, ...], count: int) -> str:
-    """Return the statement that puts so many rows in the place of those with the same dataset and key."""
+def put(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that puts rows in the place of those with the same dataset and key."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in ("dataset", "key"))
-    return f"{insert(table, names, count)} ON CONFLICT (dataset, key) DO UPDATE SET {changes}"
+    return f"{insert(table, names, rows)} ON CONFLICT (dataset, key) DO UPDATE SET {changes}"
+
+
+def unseal(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that writes beside versions of seals when, by whom and why they were taken away."""
+    changes = ", ".join(f"{name} = r.{name}" for name in names if name.startswith("unsealed_"))
+    there = " AND ".join(f"{table}.{name} = r.{name}" for name in ("dataset", "key", "version"))
+    return f"UPDATE {table} SET {changes} FROM {rows} WHERE {there}"
+
+
+def _of_r(names: tuple[str, ...]) -> str:
+    return ", ".join(f"r.{name}" for name in names)
