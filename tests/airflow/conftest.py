@@ -42,7 +42,7 @@ if find_spec("airflow") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
     # To look for airflow.sdk would import airflow, which reads the home that pytest_configure makes only then.
-    of_page = [f"test_page_{of}.py" for of in ("api", "browser", "empty")]
+    of_page = [f"test_page_{of}.py" for of in ("access", "api", "browser", "empty")]
     of_3, of_2 = ["test_end_to_end_3.py", *of_page], ["test_end_to_end_2.py"]
     collect_ignore = of_3 if version("apache-airflow").startswith("2.") else of_2
 

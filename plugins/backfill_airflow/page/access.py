@@ -39,7 +39,11 @@ class Access:
         """Return whether the user may look at the dataset."""
         if not self._dag_ids:
             return self._is_admin()
-        return any(self._may("GET", dag_id) for dag_id in self._dag_ids)
+        return any(map(self.may_see, self._dag_ids))
+
+    def may_see(self, dag_id: str) -> bool:
+        """Return whether the user may read this DAG."""
+        return self._may("GET", dag_id)
 
     def why_not(self) -> str | None:
         """Return None where the user may change the dataset, else why not, in words."""
@@ -48,7 +52,8 @@ class Access:
         denied = [dag_id for dag_id in self._dag_ids if not self._may("PUT", dag_id)]
         if not denied:
             return None
-        return f"You may look: only who may edit the DAG {denied[0]} may change it"
+        which = next((f"the DAG {dag_id}" for dag_id in denied if self.may_see(dag_id)), "all DAGs that write it")
+        return f"You may look: only who may edit {which} may change it"
 
     def _may(self, method: ResourceMethod, dag_id: str) -> bool:
         details = DagDetails(id=dag_id, team_name=self._teams.get(dag_id))

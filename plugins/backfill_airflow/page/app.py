@@ -60,7 +60,7 @@ class Asked(BaseModel):
 
 
 class One:
-    """A dataset that a user may look at: its ledger, its DAGs, and what the user may do."""
+    """A dataset that a user may look at: its ledger, those of its DAGs that the user may read, and what it may do."""
 
     def __init__(self, place: Place, writers: Sequence[Writer], access: Access, shown: str) -> None:
         self.place = place
@@ -110,7 +110,7 @@ class Datasets:
         self._user, self._session = user, session
         self._writers = _writers.read(session)
         self._counts: dict[Place, Counts] = {}
-        self.failures: dict[str, BackfillError | AirflowNotFoundException] = {}
+        self._failures: dict[str, BackfillError | AirflowNotFoundException] = {}
         self.has_store = False
         named = {place.conn_id for place in self._writers}
         places = set(self._writers)
@@ -119,7 +119,7 @@ class Datasets:
                 places |= self._places_of(conn_id)
             except (BackfillError, AirflowNotFoundException) as error:
                 if conn_id in named or not isinstance(error, NoStoreError):
-                    self.failures[conn_id] = error
+                    self._failures[conn_id] = error
         self._places: dict[str, Place] = {}
         for place in sorted(places, key=lambda one: (one.dataset, one.conn_id != DEFAULT_CONN_ID, one.conn_id)):
             shown = place.dataset if place.dataset not in self._places else f"{place.dataset} ({place.conn_id})"
@@ -139,23 +139,34 @@ class Datasets:
         place = self._places.get(shown)
         if place is None:
             return None
-        if place.conn_id in self.failures:
-            raise self.failures[place.conn_id]
         writers = self._writers.get(place, [])
         access = Access(self._user, place.conn_id, writers, self._session)
-        return One(place, writers, access, shown) if access.may_read() else None
+        if not access.may_read():
+            return None
+        if place.conn_id in self._failures:
+            raise self._failures[place.conn_id]
+        return One(place, [writer for writer in writers if access.may_see(writer.dag_id)], access, shown)
+
+    def failures(self) -> list[str]:
+        """Say which ledgers don't answer, to who may look at a dataset of theirs."""
+        told = []
+        for conn_id, error in self._failures.items():
+            writers = [writer for place, found in self._writers.items() if place.conn_id == conn_id for writer in found]
+            if Access(self._user, conn_id, writers, self._session).may_read():
+                told.append(f"{conn_id}: {error}")
+        return told
 
     def overviews(self, dag_id: str | None) -> list[dict[str, Any]]:
         """Tell of all that the user may look at, or of those that a DAG writes; of an unused `daily` say nothing."""
         told = []
         for shown, place in self._places.items():
-            writers = [writer.dag_id for writer in self._writers.get(place, [])]
-            if place.conn_id in self.failures or (dag_id is not None and dag_id not in writers):
+            if place.conn_id in self._failures or (one := self.find(shown)) is None:
                 continue
-            if (one := self.find(shown)) is not None:
+            dags = [writer.dag_id for writer in one.writers]
+            if dag_id is None or dag_id in dags:
                 about = self._overview(one)
-                if writers or about != reading.UNUSED:
-                    told.append({"dataset": shown, "dags": writers, **about})
+                if dags or about != reading.UNUSED:
+                    told.append({"dataset": shown, "dags": dags, **about})
         return told
 
     def _overview(self, one: One) -> dict[str, Any]:
@@ -203,7 +214,7 @@ def bundle(user: GetUserDep) -> FileResponse:  # noqa: ARG001  it is asked for i
 def datasets(known: Annotated[Datasets, Depends()], dag_id: str | None = None) -> Response:
     """Tell of all datasets at a glance, or of those that a DAG writes."""
     told = known.overviews(dag_id)
-    failures = [f"{conn_id}: {error}" for conn_id, error in known.failures.items()]
+    failures = known.failures()
     if not told and not failures and not known.has_store:
         raise NoStoreError("No connection of the type “Backfill store” leads to a store yet.")
     return _json({"datasets": told, "failures": failures})
