@@ -241,9 +241,16 @@ class Guarded:
 
     # claims
 
-    def claim(self, keys: Iterable[str], caller: Caller, *, whole: bool = False) -> answers.ReserveAnswer:
-        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none."""
-        made = reserving.reserve(self._place, self._keys(keys), caller, whole=whole)
+    def claim(
+        self, keys: Iterable[str], caller: Caller, reason: str = "", *, whole: bool = False
+    ) -> answers.ReserveAnswer:
+        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none.
+
+        With a reason the history has it, too.
+        """
+        made = reserving.reserve(
+            self.ledger, self.dataset.name, self._place.new_id(), self._keys(keys), caller, reason, whole=whole
+        )
         return {
             "dataset": self.dataset.name,
             "claim": made.claim,
@@ -266,7 +273,8 @@ class Guarded:
         if attempts := sorted({one.id for one in found if one.kind == ATTEMPT}):
             with suppress(BackfillError):  # before the claim goes, by which the tables would be found
                 self.target.sweep(attempts)
-        freed = reserving.release(self._place, {one.key for one in found}, {one.id for one in found}) if found else []
+        ids = {one.id for one in found}
+        freed = reserving.release(self.ledger, self.dataset.name, {one.key for one in found}, ids) if found else []
         return {"dataset": self.dataset.name, "released": freed}
 
     # seals
@@ -400,6 +408,10 @@ class Guarded:
         """Tell what the ledger says of the keys from `first` to `last`, or of all that it knows."""
         return dataset_review.status(self.ledger, self.dataset.name, first, last)
 
+    def look(self, first: str = "", last: str = "") -> list[dataset_review.Seen]:
+        """Return what the ledger says of the keys, each with the state that it is in."""
+        return dataset_review.look(self.ledger, self.dataset.name, first, last)
+
     def history(self, first: str = "", last: str = "") -> list[answers.HistoryLine]:
         """Tell what was published, adopted, sealed, corrected and refused, by whom and why, each key's oldest first."""
         return dataset_review.history(self.ledger, self.dataset.name, first, last)
@@ -411,11 +423,16 @@ class Guarded:
     def late(
         self, fill: Callable[[Partition], object], first: str = "", last: str = "", *, staged: bool = False
     ) -> answers.DatasetLate:
-        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected."""
-        rows = self.ledger.rows(self.dataset.name, first, last)
-        return dataset_review.late(
+        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected.
+
+        When that was done, and what differed, is kept, as by `drift`.
+        """
+        rows = [row for row in self.ledger.rows(self.dataset.name, first, last) if row.seal]
+        answer = dataset_review.late(
             self.ledger, self.dataset, rows, lambda keys: self._audit(keys, fill, staged=staged).partitions
         )
+        comparing.note_late(self._place, rows, {one["key"]: dataset_review.moved(one) for one in answer["late"]})
+        return answer
 
     # keys
 

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from backfill_core.claims import Claim
-from backfill_core.errors import StoreError, UsageError
-from backfill_core.ledger import Correction, Counts, Entry, Intent, KeyRow, SealRow, statements
+from backfill_core.errors import NoStoreError, StoreError, UsageError
+from backfill_core.ledger import Correction, Counts, Entry, Glance, Intent, KeyRow, SealRow, statements
 from backfill_core.ledger.page import Page
 from backfill_core.ledger.tables import VERSIONS
 from backfill_core.target import Measured
@@ -56,21 +56,24 @@ if TYPE_CHECKING:
 class SqlLedger:
     """A ledger in a database; a context manager that closes it. It makes its tables where there are none.
 
+    make: make them, and bring those of an earlier version up to date; else they have to be there.
+
     Raises:
-        StoreError: the tables were made by a later version, or can't be made.
+        NoStoreError: there are none, and none were to be made.
+        StoreError: the tables were made by another version, or can't be made.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, make: bool = True) -> None:
         self._database = database
         try:
-            self._migrate()
+            self._migrate(make=make)
         except BaseException:
             database.close()
             raise
 
     # the tables
 
-    def _migrate(self) -> None:
+    def _migrate(self, *, make: bool) -> None:
         with self._database.reading() as execute:
             version = self._version(execute)
         if version > len(VERSIONS):
@@ -79,6 +82,13 @@ class SqlLedger:
             )
         if version == len(VERSIONS):
             return
+        if not make and version == 0:
+            raise NoStoreError("the store has no ledger of datasets yet; the first write of a dataset makes it")
+        if not make:
+            raise StoreError(
+                f"the ledger's tables are of version {version}, and this release needs {len(VERSIONS)}; the next write"
+                " of any dataset brings them up to date"
+            )
         with self._database.alone() as execute:
             for number in range(self._version(execute), len(VERSIONS)):
                 for statement in VERSIONS[number]:
@@ -163,6 +173,12 @@ class SqlLedger:
         _refuse_other(dataset, known.fixed, said["fixed"])
         return known.version
 
+    def definition(self, dataset: str) -> dict[str, Any] | None:
+        """Return what is fixed of a dataset, its `key` column, `timezone` and `grain`; None where it isn't known."""
+        with self._database.reading() as execute:
+            known = _definition(execute, dataset)
+        return None if known is None else json.loads(known.fixed)
+
     def renew(self) -> str:
         """Give the ledger a new id, after it came from a backup; return it. The former ones are kept."""
         made = secrets.token_hex(16)
@@ -226,6 +242,14 @@ class SqlLedger:
     def rows(self, dataset: str, first: str = "", last: str = "") -> Sequence[KeyRow]:
         """Return the rows of the keys from `first` to `last`, inclusive, in key order; of all without these."""
         return self._read(statements.ROWS, _row, dataset=dataset, first=first, last=last)
+
+    def glances(self, dataset: str) -> Sequence[Glance]:
+        """Return of all keys the little that a calendar shows: a tenth of the time that `rows` takes."""
+        with self._database.reading() as execute:
+            found = list(execute(statements.AT_A_GLANCE, {"dataset": dataset}))
+        measured = json.loads(f"[{','.join(row[2] or 'null' for row in found)}]")  # as one text: far faster than each
+        figures = [{} if one is None else {**one[1], "rows": one[0]} for one in measured]
+        return [Glance._make([*row[:2], known, *row[3:]]) for row, known in zip(found, figures, strict=True)]
 
     def claims(self, dataset: str, first: str = "", last: str = "") -> Sequence[Claim]:
         """Return the claims on the keys."""
@@ -314,6 +338,7 @@ def _counts(dataset: str, page: Page, changed: Sequence[KeyRow], made: int) -> d
     before = [page.before[row.key] for row in changed]
     keys = set(page.keys)
     published = [row for row in changed if row.token is not None]
+    latest = max((row for row in published if row.confirmed_at), key=lambda row: row.confirmed_at or "", default=None)
 
     def more(has: Callable[[KeyRow], bool]) -> int:
         return sum(map(has, changed)) - sum(map(has, before))
@@ -326,14 +351,18 @@ def _counts(dataset: str, page: Page, changed: Sequence[KeyRow], made: int) -> d
         "sealed": more(lambda row: row.seal > 0),
         "failed": more(lambda row: row.failure is not None),
         "drifted": more(lambda row: row.drift is not None),
+        "late": more(lambda row: row.late is not None),
         "newest": max((row.key for row in published), default=None),
-        "latest_at": max((row.confirmed_at for row in published if row.confirmed_at), default=None),
+        "latest_at": latest and latest.confirmed_at,
+        "latest_by": latest and latest.owner,
+        "checked_at": max((at for row in changed for at in (row.checked_at, row.compared_at) if at), default=None),
     }
 
 
 def _no_counts(dataset: str) -> dict[str, Any]:
-    numbers = dict.fromkeys(("keys", "published", "held", "sealed", "failed", "drifted"), 0)
-    return {"dataset": dataset, **numbers, "newest": None, "latest_at": None}
+    numbers = dict.fromkeys(("keys", "published", "held", "sealed", "failed", "drifted", "late"), 0)
+    words = dict.fromkeys(("newest", "latest_at", "latest_by", "checked_at"))
+    return {"dataset": dataset, **numbers, **words}
 
 
 class _Definition(NamedTuple):

@@ -21,7 +21,7 @@ _KEYS_OF_FEW = f"({_KEYS}) IS TRUE"
 """The same where all else leaves few rows: PostgreSQL, which thinks that they are one, looks each key up in a hash."""
 _ROW = (
     "key, number, token, measured, fingerprint, version, published_at, confirmed_at, owner, run, reason, seal, seals,"
-    " mark, failure, failed_at, checked_at, drift"
+    " mark, failure, failed_at, checked_at, drift, compared_at, late"
 )
 LOCKED_ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE dataset = :dataset AND {_KEYS} ORDER BY key"
 _CLAIM = "id, key, owner, kind, run, task, map_index, try_number, beneath, ended"
@@ -52,16 +52,25 @@ CLOSE = f"""
     WHERE token = :token AND dataset = :dataset AND state = 'open' AND {_KEYS_OF_FEW}
 """
 COUNT = """
-    INSERT INTO ledger_counts (dataset, keys, published, held, sealed, failed, drifted, newest, latest_at)
-    VALUES (:dataset, :keys, :published, :held, :sealed, :failed, :drifted, :newest, :latest_at)
+    INSERT INTO ledger_counts
+        (dataset, keys, published, held, sealed, failed, drifted, late, newest, latest_at, latest_by, checked_at)
+    VALUES (
+        :dataset, :keys, :published, :held, :sealed, :failed, :drifted, :late, :newest, :latest_at, :latest_by,
+        :checked_at
+    )
     ON CONFLICT (dataset) DO UPDATE SET
         keys = ledger_counts.keys + excluded.keys, published = ledger_counts.published + excluded.published,
         held = ledger_counts.held + excluded.held, sealed = ledger_counts.sealed + excluded.sealed,
         failed = ledger_counts.failed + excluded.failed, drifted = ledger_counts.drifted + excluded.drifted,
+        late = ledger_counts.late + excluded.late,
         newest = CASE WHEN excluded.newest > COALESCE(ledger_counts.newest, '') THEN excluded.newest
                  ELSE ledger_counts.newest END,
         latest_at = CASE WHEN excluded.latest_at > COALESCE(ledger_counts.latest_at, '') THEN excluded.latest_at
-                    ELSE ledger_counts.latest_at END
+                    ELSE ledger_counts.latest_at END,
+        latest_by = CASE WHEN excluded.latest_at > COALESCE(ledger_counts.latest_at, '') THEN excluded.latest_by
+                    ELSE ledger_counts.latest_by END,
+        checked_at = CASE WHEN excluded.checked_at > COALESCE(ledger_counts.checked_at, '') THEN excluded.checked_at
+                     ELSE ledger_counts.checked_at END
 """
 
 # definitions and ids
@@ -80,6 +89,11 @@ ADD_ID = """
 # reading; an empty `:last` is no limit
 _RANGE = "dataset = :dataset AND key >= :first AND (key <= :last OR :last = '')"
 ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE {_RANGE} ORDER BY key"
+AT_A_GLANCE = """
+    SELECT key, token IS NOT NULL, measured, published_at, owner, run, seal, failure IS NOT NULL, drift IS NOT NULL,
+        late IS NOT NULL
+    FROM ledger_keys WHERE dataset = :dataset ORDER BY key
+"""
 CLAIMS = f"SELECT {_CLAIM} FROM ledger_claims WHERE {_RANGE} ORDER BY key, since, id"
 INTENTS = f"SELECT {_INTENT} FROM ledger_intents WHERE {_RANGE} AND state = 'open' ORDER BY key, number"
 _ENTRY = (
@@ -98,8 +112,11 @@ SEALS = f"SELECT {_SEAL} FROM ledger_seals WHERE {_RANGE} ORDER BY key, version"
 _CORRECTION = "key, seal, before_figures, after_figures, reason, owner, at"
 CORRECTIONS = f"SELECT {_CORRECTION} FROM ledger_corrections WHERE {_RANGE} ORDER BY key, position"
 COUNTS = """
-    SELECT dataset, keys, published, held, sealed, failed, drifted, newest, latest_at FROM ledger_counts
-    ORDER BY dataset
+    SELECT dataset, keys, published, held, sealed, failed, drifted, late, newest, latest_at, latest_by, checked_at,
+        (SELECT key FROM ledger_keys AS k WHERE k.dataset = c.dataset AND k.token IS NOT NULL ORDER BY key LIMIT 1),
+        CASE WHEN sealed > 0 THEN
+            (SELECT key FROM ledger_keys AS k WHERE k.dataset = c.dataset AND k.seal > 0 ORDER BY key DESC LIMIT 1) END
+    FROM ledger_counts AS c ORDER BY dataset
 """
 FORGET = """
     DELETE FROM ledger_history WHERE dataset = :dataset AND at < :before AND (key, position) NOT IN (

@@ -106,6 +106,7 @@ def amend(place: Place, key: str, after: Measured, seal_version: int, caller: Ca
             raise OvertakenError(f"{place.name}: {key} was sealed anew meanwhile; nothing was recorded, run again")
         correction = Correction(key, row.seal, row.measured, after, reason, _owner(caller), page.now)
         page.correct(correction)
+        page.write(row._replace(compared_at=page.now, late=None))
         page.enter(
             Entry(
                 key, AMEND, row.number, None, row.token, correction.owner, caller.run, caller.task, reason, None,

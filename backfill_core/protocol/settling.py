@@ -75,7 +75,7 @@ def settle_dead(place: Place, keys: set[str] | None, *, force: bool) -> Found:
     if dead:
         with suppress(BackfillError):
             place.target.sweep(sorted({claim.id for claim in dead if claim.kind == ATTEMPT}))
-        freed = release(place, {claim.key for claim in dead}, {claim.id for claim in dead})
+        freed = release(place.ledger, place.name, {claim.key for claim in dead}, {claim.id for claim in dead})
         found.released.extend(freed)
     return found
 
@@ -174,7 +174,7 @@ def _record(page: Page, intent: Intent, side: Side) -> None:
         )
     else:
         page.unseal(Unsealed(intent.key, row.seal, page.now, intent.owner, intent.reason))
-        row = row._replace(seal=0, mark=None)
+        row = row._replace(seal=0, mark=None, compared_at=None, late=None)
     page.write(row)
     page.enter(
         Entry(

@@ -251,7 +251,7 @@ def _sweep_gone(place: Place, entered: _Entered) -> None:
         ids = sorted({claim.id for claim in entered.gone})
         with suppress(BackfillError):
             place.target.sweep(ids)
-        release(place, {claim.key for claim in entered.gone}, ids)
+        release(place.ledger, place.name, {claim.key for claim in entered.gone}, ids)
 
 
 def _fence_own(place: Place, entered: _Entered, *, adopting: bool) -> Mapping[str, Side]:

@@ -37,10 +37,14 @@ TRIGGERER_GRACE = timedelta(minutes=10)
 class BackfillOperator(BaseOperator):
     """What all operators share.
 
+    `dataset` and `conn_id` are among the templated fields, so that Airflow keeps them with the DAG: so the page of
+    partitions knows which DAGs write a dataset.
+
     :param dataset: whose partitions; without one those of the runner's `daily`.
     :param conn_id: the connection of type `backfill`, in whose store claims, seals and history are; see `BackfillHook`.
     """
 
+    template_fields: Sequence[str] = ("dataset", "conn_id")
     ui_color = "#e8f0e4"
     event_key = "run"
     select: str | None = None

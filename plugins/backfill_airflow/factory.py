@@ -100,14 +100,15 @@ def dataset_dags(
     with by_hand(
         "range",
         f"Make a range of `{dataset.name}` again: plan it, reserve all of it, replace it, give it back.",
-        {**_RANGE, **_OWNER, **_REASON, **_ALLOW},
+        {**_RANGE, **_OWNER, **_REASON, **_ALLOW, **_ONLY_PLAN},
     ) as a_range:
         plan = PlanRangeOperator(task_id="plan", start=START, end=END, reason=REASON, fingerprint=fingerprint, **source)
         claim = ClaimRangeOperator(task_id="claim", start=START, end=END, on_sealed="allow", **of)
         replace = ReplacePartitionOperator(**{"allow": ALLOW, **replacing}, start=START, end=END, reason=REASON)
         release = ReleaseRangeOperator(task_id="release", claim=claim.output, **of)
         outcome = RunOutcomeOperator(task_id="outcome")
-        plan >> claim >> replace >> release.as_teardown(setups=claim)
+        wanted = task.short_circuit(task_id="more_than_a_plan")(more_than_a_plan)()
+        plan >> wanted >> claim >> replace >> release.as_teardown(setups=claim)
         release >> outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)
 
     with by_hand(
@@ -156,6 +157,11 @@ def key_of(partition: Mapping[str, str]) -> str:
     return partition["key"]
 
 
+def more_than_a_plan(params: Mapping[str, bool] | None = None) -> bool:
+    """Go on after the plan, unless only that was wanted."""
+    return not (params and params.get("only_plan"))
+
+
 def _asked_to_amend(params: Mapping[str, bool] | None = None) -> bool:
     """Go on only where corrections are wanted."""
     return bool(params and params["amend"])
@@ -176,6 +182,7 @@ _ALLOW = {
         description="shrink, growth, empty: where a day is right to be that much smaller or larger, or empty.",
     )
 }
+_ONLY_PLAN = {"only_plan": Param(default=False, type="boolean", title="Only say what would be done")}
 _OWNER = {
     "owner": Param(
         default=None,

@@ -79,6 +79,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
     """
 
     template_fields: Sequence[str] = (
+        *BackfillOperator.template_fields,
         "date", "start", "end", "claim_as", "amend_reason", "reason", "select", "fingerprint", "allow",
     )  # fmt: skip
 
@@ -269,7 +270,7 @@ class RangeOperator(BackfillOperator):
     :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     """
 
-    template_fields: Sequence[str] = ("start", "end", "claim_as")
+    template_fields: Sequence[str] = (*BackfillOperator.template_fields, "start", "end", "claim_as")
 
     def __init__(
         self, *, start: str | None = None, end: str | None = None, claim_as: str | None = None, **kwargs: Any
@@ -429,7 +430,9 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
     :param allow: (templated) of a dataset: which limits don't count: `shrink`, `growth`, `empty`.
     """
 
-    template_fields: Sequence[str] = ("date", "claim_as", "reason", "select", "allow")
+    template_fields: Sequence[str] = (
+        *BackfillOperator.template_fields, "date", "claim_as", "reason", "select", "allow",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -473,7 +476,7 @@ class FindLateOperator(SourceOperator):
     date whose source is gone or broken is a warning in the log.
     """
 
-    template_fields: Sequence[str] = ("select",)
+    template_fields: Sequence[str] = (*BackfillOperator.template_fields, "select")
 
     def execute(self, context: Context) -> list[Any]:
         """Find; see the class."""
