@@ -16,15 +16,17 @@ from backfill_core.contract import COMMANDS, carry_out, put, tell
 from backfill_core.errors import BackfillError, UsageError
 from backfill_core.events import EventFolder
 from backfill_core.partition import DateRange
+from backfill_core.progress import Bar, on_terminal
 from backfill_core.settings import Settings
 from backfill_core.store import open_store
-from backfill_core.terminal import change, printable, shown, table
+from backfill_core.terminal import change, encodable, printable, screen_of, shown, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
     from backfill_core import answers
+    from backfill_core.states import State
 
     Answer = TypeVar("Answer")
     Shown = tuple[Answer, list[str]]  # the answer, and the lines that show it
@@ -44,7 +46,8 @@ def main(arguments: list[str], program: str = "python -m backfill_core") -> int:
     answer, lines, code = _act(given)
     if "error" in answer:
         tell(f"{program}: {answer['error']}")
-    why_not = put(json.dumps(answer, indent=2) if given.json else "\n".join(lines)) if given.json or lines else None
+    text = json.dumps(answer, indent=2) if given.json else encodable("\n".join(lines), sys.stdout)
+    why_not = put(text) if given.json or lines else None
     if why_not is not None:
         tell(f"{program}: {why_not}")
         return 1
@@ -80,8 +83,31 @@ def plan(backfill: Backfill, dates: DateRange, given: argparse.Namespace) -> Sho
 
 
 def status(backfill: Backfill, dates: DateRange | None, given: argparse.Namespace) -> Shown[answers.StatusAnswer]:
-    """What the store holds of each date."""
+    """Draw what the store holds of each date."""
+    from backfill_core.calendar_lines import LISTED, Spot, overview
+    from backfill_core.states import of_date
+
     answer = backfill.status(dates, compare=given.compare)
+    rows = answer["partitions"]
+    bounds = (rows[0]["dt"], rows[-1]["dt"]) if dates and rows else ("", "")
+    spots = [Spot(row["dt"], state := of_date(row), _why(row, state)) for row in rows]
+    lines = ["daily", "", *overview(spots, bounds, screen_of(sys.stdout, os.environ)), ""]
+    if answer["current"] is None:
+        lines.append("neither failures nor drift are kept of daily; --compare counts the sources and compares")
+    else:
+        lines.append(f"{answer['current']} of {len(rows)} agree with their source")
+    if rows and (given.list or len(rows) <= LISTED):
+        lines += ["", *_listed(answer)]
+    return answer, lines
+
+
+def _why(row: answers.PartitionStatus, state: State) -> str:
+    """Say why a date is to be looked at."""
+    said = {"failed": row["source"], "held": row["claimed_by"], "late": "its source is not what was published"}
+    return said.get(state) or ""
+
+
+def _listed(answer: answers.StatusAnswer) -> list[str]:
     rows = [
         (
             row["dt"],
@@ -95,10 +121,7 @@ def status(backfill: Backfill, dates: DateRange | None, given: argparse.Namespac
         )
         for row in answer["partitions"]
     ]
-    lines = table(("partition", "orders", "amount", "owner", "claimed by", "sealed", "corrections", "source"), rows)
-    if answer["current"] is not None:
-        lines.append(f"{answer['current']} of {len(rows)} agree with their source")
-    return answer, lines
+    return table(("partition", "orders", "amount", "owner", "claimed by", "sealed", "corrections", "source"), rows)
 
 
 def late(backfill: Backfill, dates: DateRange | None, _given: argparse.Namespace) -> Shown[answers.LateAnswer]:
@@ -181,8 +204,8 @@ def _looks(question: Callable[..., Shown[Any]]) -> Act:
             settings = Settings.from_env(os.environ)
             dates = _dates(given)
             source = EventFolder(settings.events, settings.engine, settings.workers)
-            with open_store(settings.db) as store:
-                answer, lines = question(Backfill(store, source), dates, given)
+            with open_store(settings.db) as store, Bar(0, on_terminal(os.environ, quiet=given.json)) as bar:
+                answer, lines = question(Backfill(store, source, counting=bar.of), dates, given)
         except BackfillError as error:
             return {"error": str(error)}, [], error.exit_code
         except KeyboardInterrupt:
@@ -216,7 +239,7 @@ def _act(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
 def _acts(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
     """Do what `runner.py` does under the same name."""
     name = given.verb.name
-    answer, code = carry_out([name, *(getattr(given, word) for word in COMMANDS[name])])
+    answer, code = carry_out([name, *(getattr(given, word) for word in COMMANDS[name])], quiet=given.json)
     return answer, _told(answer), code
 
 
@@ -248,6 +271,7 @@ OPTIONS = {
     "--allow-growth": ("", "dataset: a much larger result is right"),
     "--as-of": ("TIME", "dataset: what readers saw then, such as 2026-03-03T12:00:00Z"),
     "--claim": ("ID", "dataset: the claim to give back"),
+    "--list": ("", "tell each partition on a line, too, however many there are"),
     "--compare": ("", "count each source file too, and compare"),
     "--duplicates": ("", "look for order_ids that occur more than once, too"),
 }
@@ -278,13 +302,13 @@ VERBS = (
         "what a run would do, partition by partition",
         f"--duplicates {WISHES}",
     ),
-    Verb("status", "[START] [END]", _looks(status), "what is known of each date", "--compare"),
+    Verb("status", "[START] [END]", _looks(status), "a calendar of what is known of each date", "--compare --list"),
     Verb("late", "[START] [END]", _looks(late), "the sealed dates whose source has moved on since", "--select"),
     Verb(
         "statement", "START END", _looks(statement), "what was sent beside what is right by the corrections", "--as-of"
     ),
     Verb("duplicates", "START END", _looks(duplicates), "the order_ids that occur more than once in the sources"),
-    Verb("history", "[START] [END]", _only_for_datasets, "what happened to each date, when, by whom and why"),
+    Verb("history", "[START] [END]", _only_for_datasets, "what happened, when, to which date, by whom and why: a log"),
     Verb("drift", "[START] [END]", _only_for_datasets, "what the table holds that was not published so: a scan"),
     Verb("check", "", _only_for_datasets, "what of the table can't be guarded, and what to do"),
     Verb("init", "", _makes, "make the state store where it is missing, and the ledger in it"),

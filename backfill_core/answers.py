@@ -355,20 +355,6 @@ class DatasetStatus(TypedDict):
     partitions: list[KeyStatus]
 
 
-class DatasetCounts(TypedDict):
-    """A dataset at a glance."""
-
-    dataset: str
-    keys: int
-    published: int
-    held: int
-    sealed: int
-    failed: int
-    drifted: int
-    newest: str | None
-    latest_at: str | None
-
-
 class HistoryLine(TypedDict):
     """One thing that happened to a key. `seconds` from the intent to its confirmation."""
 

@@ -42,6 +42,7 @@ class Backfill:
 
     source: None will do for what reads no events: claims, seals, rollups, statements.
     stop: asked while an operation waits for its turn to write; once true, it ends and has changed nothing.
+    counting: told by `plan`, `status` and `late` how many sources they count, how many are done, and which is next.
 
     Raises, from every operation:
         UsageError: an empty owner or reason, or one that isn't text.
@@ -50,11 +51,17 @@ class Backfill:
     """
 
     def __init__(
-        self, store: Store, source: EventFolder | None = None, *, stop: Callable[[], bool] | None = None
+        self,
+        store: Store,
+        source: EventFolder | None = None,
+        *,
+        stop: Callable[[], bool] | None = None,
+        counting: Callable[[int, int, str], None] | None = None,
     ) -> None:
         self._store = store
         self._given_source = source
         self._stop = stop
+        self._counting = counting
 
     @property
     def _source(self) -> EventFolder:
@@ -317,7 +324,7 @@ class Backfill:
         from backfill_core.review import plan
 
         check_text("owner", owner)
-        return plan(self._store, self._source, dates, owner, caller)
+        return plan(self._store, self._source, dates, owner, caller, self._counting)
 
     def status(self, dates: DateRange | None = None, *, compare: bool = False) -> answers.StatusAnswer:
         """Tell what the store holds of each date of the range, or of every date that it knows.
@@ -326,13 +333,13 @@ class Backfill:
         """
         from backfill_core.review import status
 
-        return status(self._store, self._source if compare else None, dates)
+        return status(self._store, self._source if compare else None, dates, self._counting)
 
     def late(self, dates: DateRange | None = None) -> answers.LateAnswer:
         """Find the sealed dates whose source no longer agrees with what was published or last corrected."""
         from backfill_core.review import late
 
-        return late(self._store, self._source, dates)
+        return late(self._store, self._source, dates, self._counting)
 
     def duplicates(self, dates: DateRange) -> answers.DuplicatesAnswer:
         """Find the order_ids that occur more than once in the sources of the range, within a day and across days.

@@ -10,8 +10,10 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
+
+    from backfill_core.progress import Bar
 
     Answer = Mapping[str, Any]
 
@@ -39,8 +41,10 @@ def main(arguments: list[str]) -> int:
     return code if _print(answer) else 1
 
 
-def carry_out(arguments: list[str]) -> tuple[Answer, int]:
+def carry_out(arguments: list[str], *, quiet: bool = False) -> tuple[Answer, int]:
     """Carry out one command; return its answer and the exit code.
+
+    quiet: show no progress, also on a terminal.
 
     An error is an answer too, `{"error": …}` with what was done before it.
     """
@@ -49,7 +53,7 @@ def carry_out(arguments: list[str]) -> tuple[Answer, int]:
     from backfill_core.errors import BackfillError
 
     try:
-        answer = _answer_to(arguments, stop)
+        answer = _answer_to(arguments, stop, quiet)
         code = _exit_code(answer)
     except BackfillError as error:
         answer, code = {"error": str(error), **(error.so_far or {})}, error.exit_code
@@ -89,7 +93,7 @@ class Stop:
         return self.signal is not None
 
 
-def _answer_to(arguments: list[str], stop: Stop) -> Answer:
+def _answer_to(arguments: list[str], stop: Stop, quiet: bool) -> Answer:
     from backfill_core.errors import UsageError
     from backfill_core.settings import Settings
     from backfill_core.store import create_store, name_of, open_store
@@ -116,7 +120,11 @@ def _answer_to(arguments: list[str], stop: Stop) -> Answer:
         backfill = Backfill(store, source, stop=stop)
         if command == "run":
             gc.enable()  # runner.py has it off, as what is loaded for a command is no garbage
-            return backfill.run(*parsed, progress=_progress(len(parsed[0])))
+            bar = None if quiet else _bar(len(parsed[0]))
+            if bar is None:
+                return backfill.run(*parsed)
+            with bar:
+                return backfill.run(*parsed, progress=bar.to)
         answer: Answer = getattr(backfill, command.replace("-", "_"))(*parsed)
         return answer
 
@@ -133,15 +141,12 @@ def _parse(given: dict[str, str]) -> list[Any]:
     return parsed
 
 
-def _progress(days: int) -> Callable[[int, str], None] | None:
+def _bar(days: int) -> Bar | None:
     if days < 2 or sys.stderr is None or not sys.stderr.isatty():
         return None
+    from backfill_core.progress import Bar, on_terminal
 
-    def show(passed: int, dt: str) -> None:
-        sys.stderr.write(f"\r{passed + 1}/{days} {dt}" + ("\r\033[K" if passed + 1 == days else ""))
-        sys.stderr.flush()
-
-    return show
+    return Bar(days, on_terminal(os.environ))
 
 
 def _exit_code(answer: Answer) -> int:

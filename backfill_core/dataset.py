@@ -101,6 +101,9 @@ class Dataset:
             raise UsageError(f"{self.name}: there is a tolerance for {strange[0]}, and no such measure")
         _ = self.column
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def column(self) -> KeyColumn:
         """The key column, and what of it belongs to a key."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from backfill_core import states
 from backfill_core.protocol import judging
 
 if TYPE_CHECKING:
@@ -11,12 +12,13 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from backfill_core import answers
+    from backfill_core.claims import Claim
     from backfill_core.dataset import Dataset
-    from backfill_core.ledger import Correction, Entry, KeyRow, Ledger, SealRow
+    from backfill_core.ledger import Correction, Entry, Intent, KeyRow, Ledger, SealRow
     from backfill_core.protocol.judging import Wish
     from backfill_core.target import Audited, Measured
 
-    OfKey = TypeVar("OfKey", Correction, SealRow)
+    OfKey = TypeVar("OfKey", Claim, Correction, Intent, SealRow)
 
 
 def plan(
@@ -84,15 +86,43 @@ def differs(dataset: Dataset, version: int, row: KeyRow, measured: Measured) -> 
     return judging.drift_of(dataset, version, row, measured) is not None
 
 
+class Seen(NamedTuple):
+    """All that the ledger says of one key now: its row, who holds it, whose attempts are open, its corrections."""
+
+    row: KeyRow
+    claimed_by: Sequence[str]
+    open: Sequence[str]
+    corrections: Sequence[Correction]
+
+    @property
+    def state(self) -> states.State:
+        """The state that the key is in; see `backfill_core.states`."""
+        return states.of_key(self.row, held=bool(self.claimed_by or self.open), corrections=self.corrections)
+
+
+def look(ledger: Ledger, dataset: str, first: str, last: str) -> list[Seen]:
+    """Return what the ledger says of each key from `first` to `last`, or of all that it knows, in key order."""
+    claims = _by_key(ledger.claims(dataset, first, last))
+    intents = _by_key(ledger.intents(dataset, first, last))
+    corrections = _by_key(ledger.corrections(dataset, first, last))
+    return [
+        Seen(
+            row,
+            [claim.holder for claim in claims.get(row.key, ())],
+            [intent.holder for intent in intents.get(row.key, ())],
+            corrections.get(row.key, ()),
+        )
+        for row in ledger.rows(dataset, first, last)
+    ]
+
+
 def status(ledger: Ledger, dataset: str, first: str, last: str) -> answers.DatasetStatus:
     """Tell what the ledger says of the keys."""
-    held: dict[str, list[str]] = {}
-    for claim in ledger.claims(dataset, first, last):
-        held.setdefault(claim.key, []).append(claim.holder)
-    opened: dict[str, list[str]] = {}
-    for intent in ledger.intents(dataset, first, last):
-        opened.setdefault(intent.key, []).append(intent.holder)
-    corrections = _by_key(ledger.corrections(dataset, first, last))
+    return status_of(dataset, look(ledger, dataset, first, last))
+
+
+def status_of(dataset: str, seen: Iterable[Seen]) -> answers.DatasetStatus:
+    """Put what was seen into an answer."""
     return {
         "dataset": dataset,
         "partitions": [
@@ -105,35 +135,17 @@ def status(ledger: Ledger, dataset: str, first: str, last: str) -> answers.Datas
                 "reason": row.reason,
                 "sealed": row.seal > 0,
                 "seals": row.seals,
-                "corrections": len(corrections.get(row.key, ())),
-                "claimed_by": held.get(row.key, []),
-                "open": opened.get(row.key, []),
+                "corrections": len(corrections),
+                "claimed_by": list(claimed_by),
+                "open": list(opened),
                 "failure": row.failure,
                 "failed_at": row.failed_at,
                 "checked_at": row.checked_at,
                 "drift": row.drift,
             }
-            for row in ledger.rows(dataset, first, last)
+            for row, claimed_by, opened, corrections in seen
         ],
     }
-
-
-def counts(ledger: Ledger) -> list[answers.DatasetCounts]:
-    """Tell of every dataset at a glance."""
-    return [
-        {
-            "dataset": one.dataset,
-            "keys": one.keys,
-            "published": one.published,
-            "held": one.held,
-            "sealed": one.sealed,
-            "failed": one.failed,
-            "drifted": one.drifted,
-            "newest": one.newest,
-            "latest_at": one.latest_at,
-        }
-        for one in ledger.counts()
-    ]
 
 
 def history(ledger: Ledger, dataset: str, first: str, last: str) -> list[answers.HistoryLine]:
@@ -197,17 +209,23 @@ def late(
     rows: Sequence[KeyRow],
     measure: Callable[[list[str]], Mapping[str, Measured]],
 ) -> answers.DatasetLate:
-    """Find the sealed keys of which the source doesn't agree any more with what was sent or last corrected."""
-    sealed = [row for row in rows if row.seal]
+    """Find the keys, all sealed, of which the source doesn't agree any more with what was sent or last corrected."""
     found: list[answers.LateKey] = []
-    if sealed:
-        now = measure([row.key for row in sealed])
-        corrections = _by_key(ledger.corrections(dataset.name, sealed[0].key, sealed[-1].key))
-        for row in sealed:
+    if rows:
+        now = measure([row.key for row in rows])
+        corrections = _by_key(ledger.corrections(dataset.name, rows[0].key, rows[-1].key))
+        for row in rows:
             said = last_said(row, corrections.get(row.key, ()))
             if judging.drift_of(dataset, row.version, said, now[row.key]):
                 found.append({"key": row.key, "known": figures(said.measured), "now": figures(now[row.key])})
-    return {"dataset": dataset.name, "checked": len(sealed), "late": found}
+    return {"dataset": dataset.name, "checked": len(rows), "late": found}
+
+
+def moved(one: answers.LateKey) -> str:
+    """Say how a sealed key's source differs from what was said."""
+    known, now = one["known"] or {}, one["now"] or {}
+    words = [f"{name} was {known.get(name)}, is {value}" for name, value in now.items() if known.get(name) != value]
+    return "; ".join(words) or "the figures are those that were said, but the rows are others"
 
 
 def last_said(row: KeyRow, corrections: Sequence[Correction]) -> KeyRow:

@@ -10,22 +10,31 @@ import os
 import secrets
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from backfill_core import dataset_review
+from backfill_core.calendar_lines import LISTED, Spot, overview
 from backfill_core.claims import Caller
 from backfill_core.contract import tell
 from backfill_core.dataset import Dataset
 from backfill_core.errors import BackfillError, RefusedError, UsageError
-from backfill_core.guarded import Guarded
+from backfill_core.guarded import WHEN_HELD, Guarded
+from backfill_core.log_lines import changes, log, values
 from backfill_core.partition import check_text
+from backfill_core.progress import Bar, Watched, on_terminal, pieces
 from backfill_core.protocol.judging import EMPTY, GROWTH, SHRINK, Wish
-from backfill_core.terminal import change, printable, shown, table
+from backfill_core.terminal import instant, printable, screen_of, table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from backfill_core import answers
+    from backfill_core.dataset_review import Seen
     from backfill_core.guarded import Partition
+    from backfill_core.ledger import KeyRow
+    from backfill_core.states import State
+    from backfill_core.target import Target
 
     Told = tuple[Mapping[str, Any], list[str], int]  # the answer, the lines that show it, and the exit code
 
@@ -65,6 +74,20 @@ class Call(NamedTuple):
         """Return a run of this process's own, in the owner's name."""
         return Caller(f"{self.owner}#{secrets.token_hex(4)}", person=self.owner, owner=self.owner)
 
+    def bar(self, total: int = 0) -> Bar:
+        """Return what shows how far it has come: on a terminal, and not to a script."""
+        return Bar(total, on_terminal(os.environ, quiet=self.given.json))
+
+    @contextmanager
+    def watched(self, *counts: str, total: int = 0) -> Iterator[Guarded]:
+        """Show how far the block has come, by calls of the target that count; see `Watched`. Yield what to call."""
+        with self.bar(total) as bar:
+            if not bar.is_shown:
+                yield self.guarded
+                return
+            target = cast("Target", Watched(self.guarded.target, bar, frozenset(counts)))
+            yield Guarded(self.guarded.dataset, self.guarded.ledger, target)
+
     def fill(self, partition: Partition) -> None:
         """Put the rows of the select that was named there."""
         partition.fill(self.select())
@@ -93,10 +116,10 @@ class Call(NamedTuple):
 def plan(call: Call) -> Told:
     """Tell what a run would do, key by key."""
     fill = call.fill if call.given.select else None
-    answer = call.guarded.plan(call.named, call.caller(), fill, _wish(call))
+    with call.bar():
+        answer = call.guarded.plan(call.named, call.caller(), fill, _wish(call))
     rows = [
-        (one["key"], one["action"], *_changes(one["before"], one["after"]), one["reason"])
-        for one in answer["partitions"]
+        (one["key"], one["action"], changes(one["before"], one["after"]), one["reason"]) for one in answer["partitions"]
     ]
     total = ", ".join(f"{answer[word]} {word}" for word in ("change", "unchanged", "skipped", "refused", "unknown"))
     return (
@@ -107,13 +130,49 @@ def plan(call: Call) -> Told:
 
 
 def status(call: Call) -> Told:
-    """Tell what the ledger says of each key."""
-    answer = call.guarded.status(*call.bounds)
+    """Draw what the ledger says of each key; the table itself is not asked."""
+    seen = call.guarded.look(*call.bounds)
+    answer = dataset_review.status_of(call.guarded.dataset.name, seen)
+    if call.given.json:
+        return answer, [], 0
+    spots = [Spot(one.row.key, state := one.state, _why(one, state)) for one in seen]
+    drawn = overview(spots, call.bounds, screen_of(sys.stdout, os.environ))
+    lines = [answer["dataset"], "", *drawn, *_footnotes([one.row for one in seen if one.row.token])]
+    if seen and (call.given.list or len(call.keys or seen) <= LISTED):
+        lines += ["", *_listed(answer)]
+    return answer, lines, 0
+
+
+def _why(one: Seen, state: State) -> str:
+    """Say why a key is to be looked at."""
+    if state == "drifted":
+        return one.row.drift or ""
+    if state == "failed":
+        return one.row.failure or ""
+    if state == "held":
+        return "; ".join(one.claimed_by) or f"left unfinished by {'; '.join(one.open)}; `settle` ends it"
+    return ""
+
+
+def _footnotes(rows: Sequence[KeyRow]) -> list[str]:
+    """Say what was published last, and how old what is said of drift is."""
+    if not rows:
+        return ["", "`run` publishes, `adopt` takes on what the table holds"]
+    last = max(rows, key=lambda row: (row.confirmed_at or "", row.key))
+    checked = sorted(row.checked_at or "" for row in rows)
+    return [
+        "",
+        f"last published: {last.key}, {instant(last.published_at)}, by {printable(last.owner or '')}",
+        f"compared with the table: {instant(checked[0])} or later; `drift` compares now",
+    ]
+
+
+def _listed(answer: answers.DatasetStatus) -> list[str]:
     rows = [
         (
             row["key"],
-            _figures(row["figures"]),
-            row["published_at"] or "",
+            values(row["figures"]),
+            instant(row["published_at"]),
             row["owner"] or "",
             "; ".join(row["claimed_by"]),
             "sealed" if row["sealed"] else "",
@@ -128,25 +187,13 @@ def status(call: Call) -> Told:
         "partition", "figures", "published", "by", "claimed by", "sealed", "corrections", "unfinished", "failed",
         "drift",
     )  # fmt: skip
-    return answer, table(head, rows), 0
+    return table(head, rows)
 
 
 def history(call: Call) -> Told:
-    """Tell what happened to each key, and why."""
+    """Tell what happened to the keys as a log, the newest last: when, what, by whom, from what to what, and why."""
     lines = call.guarded.history(*call.bounds)
-    rows = [
-        (
-            one["at"],
-            one["key"],
-            one["what"],
-            " ".join(_changes(one["before"], one["after"])),
-            one["run"] if one["run"] == one["owner"] else f"{one['owner']} {one['run']}".strip(),
-            one["reason"],
-            one["said"] or "",
-        )
-        for one in lines
-    ]
-    return {"history": lines}, table(("when", "partition", "what", "figures", "by", "reason", "said"), rows), 0
+    return {"history": lines}, log(lines), 0
 
 
 def statement(call: Call) -> Told:
@@ -155,8 +202,8 @@ def statement(call: Call) -> Told:
     rows = [
         (
             one["key"],
-            _figures(one["published"]),
-            _figures(one["corrected"]),
+            values(one["published"]),
+            values(one["corrected"]),
             "sealed" if one["sealed"] else "",
             one["reason"] or "",
         )
@@ -167,8 +214,8 @@ def statement(call: Call) -> Told:
 
 def late(call: Call) -> Told:
     """Find the sealed keys whose source has moved on since."""
-    answer = call.guarded.late(call.fill, *call.bounds)
-    rows = [(one["key"], *_changes(one["known"], one["now"])) for one in answer["late"]]
+    answer = _late(call)
+    rows = [(one["key"], changes(one["known"], one["now"])) for one in answer["late"]]
     return (
         answer,
         [
@@ -179,9 +226,27 @@ def late(call: Call) -> Told:
     )
 
 
+def _late(call: Call) -> answers.DatasetLate:
+    with call.bar() as bar:
+        if not bar.is_shown:
+            return call.guarded.late(call.fill, *call.bounds)
+        name = call.guarded.dataset.name
+        sealed = [row.key for row in call.guarded.ledger.rows(name, *call.bounds) if row.seal]
+        answer: answers.DatasetLate = {"dataset": name, "checked": 0, "late": []}
+        bar.total = len(sealed)
+        for piece in pieces(sealed, bar):
+            bar.to(answer["checked"], piece[0])
+            found = call.guarded.late(call.fill, piece[0], piece[-1])
+            answer["checked"] += found["checked"]
+            answer["late"] += found["late"]
+            bar.to(answer["checked"], piece[-1])
+        return answer
+
+
 def drift(call: Call) -> Told:
     """Compare what the table holds with what was published: a scan."""
-    answer = call.guarded.drift(call.keys)
+    with call.watched("measure") as guarded:
+        answer = guarded.drift(call.keys)
     rows = [*answer["drift"].items(), *((key, f"{n} rows that are not known") for key, n in answer["unknown"].items())]
     lines = table(("partition", "what differs"), rows) if rows else []
     if answer["keyless"]:
@@ -202,30 +267,38 @@ def check(call: Call) -> Told:
 
 def run(call: Call) -> Told:
     """Replace each partition by the rows of a select; each is a transaction of its own."""
-    select, caller, wish = call.select(), call.caller(), _wish(call)
-    answer: dict[str, Any] = {"dataset": call.guarded.dataset.name, "owner": caller.owner}
+    answer: dict[str, Any] = {"dataset": call.guarded.dataset.name, "owner": call.owner}
     answer |= {"done": [], "quiet": [], "skipped": [], "failed": []}
     code = 0
+    select = call.select()
     try:
-        for key in call.named:
-            try:
-                made = call.guarded.write([key], lambda one: one.fill(select), caller, call.given.reason or "", wish)
-            except RefusedError as error:
-                answer["failed"].append([key, str(error)])
-                continue
-            answer["done"] += made["published"]
-            answer["quiet"] += made["quiet"]
-            answer["skipped"] += made["skipped"]
+        with call.bar(len(call.named)) as bar:
+            _run_each(call, select, answer, bar)
     except BackfillError as error:
         answer["error"], code = str(error), error.exit_code
     except KeyboardInterrupt:
         answer["error"], code = "interrupted; what is listed was done", INTERRUPTED
-    rows = [(one["key"], "done", " ".join(_changes(one["before"], one["after"]))) for one in answer["done"]]
+    rows = [(one["key"], "done", changes(one["before"], one["after"])) for one in answer["done"]]
     rows += [(key, "as before", "") for key in answer["quiet"]]
     rows += [(key, "skipped", why) for key, why in answer["skipped"]]
     rows += [(key, "failed", why) for key, why in answer["failed"]]
     lines = table(("partition", "outcome", "figures"), sorted(rows)) if rows else []
+    lines += _about_held(answer["skipped"])
     return answer, lines, code or (1 if answer["failed"] else SKIPPED if answer["skipped"] else 0)
+
+
+def _run_each(call: Call, select: str, answer: dict[str, Any], bar: Bar) -> None:
+    caller, wish = call.caller(), _wish(call)
+    for number, key in enumerate(call.named):
+        bar.to(number, key)
+        try:
+            made = call.guarded.write([key], lambda one: one.fill(select), caller, call.given.reason or "", wish)
+        except RefusedError as error:
+            answer["failed"].append([key, str(error)])
+            continue
+        answer["done"] += made["published"]
+        answer["quiet"] += made["quiet"]
+        answer["skipped"] += made["skipped"]
 
 
 def claim(call: Call) -> Told:
@@ -245,13 +318,15 @@ def release(call: Call) -> Told:
 
 def seal(call: Call) -> Told:
     """Declare the range as sent: nothing of ours changes it any more."""
-    answer = call.guarded.seal(call.named, call.caller(), call.given.reason or "")
+    with call.watched("measure") as guarded:
+        answer = guarded.seal(call.named, call.caller(), call.given.reason or "")
     return answer, [f"sealed {key}" for key in answer["sealed"]], 0
 
 
 def unseal(call: Call) -> Told:
     """Take the seal away; what was sent stays on record."""
-    answer = call.guarded.unseal(call.named, call.caller(), call.given.REASON)
+    with call.watched() as guarded:
+        answer = guarded.unseal(call.named, call.caller(), call.given.REASON)
     return answer, [f"unsealed {key}" for key in answer["unsealed"]] or ["nothing was sealed"], 0
 
 
@@ -259,20 +334,29 @@ def amend(call: Call) -> Told:
     """Record what a sealed partition should be, beside what was sent."""
     [key] = call.named
     answer = call.guarded.amend(key, call.fill, call.caller(), call.given.REASON, Wish(allow=_allowed(call)))
-    return answer, [" ".join((key, *_changes(answer["before"], answer["after"])))], 0
+    return answer, [f"{key} {changes(answer['before'], answer['after'])}"], 0
 
 
 def adopt(call: Call) -> Told:
     """Take on what the table holds as it is: measured, and entered as published."""
-    answer = call.guarded.adopt(call.named, call.caller(), call.given.REASON)
-    rows = [(one["key"], _figures(one["after"])) for one in answer["published"]]
+    with call.watched("measure", "adopt") as guarded:
+        answer = guarded.adopt(call.named, call.caller(), call.given.REASON)
+    rows = [(one["key"], values(one["after"])) for one in answer["published"]]
     rows += [(key, why) for key, why in answer["skipped"]]
-    return answer, table(("partition", "adopted"), sorted(rows)), SKIPPED if answer["skipped"] else 0
+    lines = [*table(("partition", "adopted"), sorted(rows)), *_about_held(answer["skipped"])]
+    return answer, lines, SKIPPED if answer["skipped"] else 0
+
+
+def _about_held(skipped: Sequence[Sequence[str]]) -> list[str]:
+    held = any(why.startswith("claimed_by:") for _, why in skipped)
+    return [f"What others hold: {WHEN_HELD}"] if held else []
 
 
 def settle(call: Call) -> Told:
     """Find out what became of attempts that died; by hand, as only a person can say that a run has ended."""
-    answer = call.guarded.settle(call.keys, force=True)
+    opened = call.guarded.ledger.intents(call.guarded.dataset.name, *call.bounds)
+    with call.watched("fence", total=len(opened)) as guarded:
+        answer = guarded.settle(call.keys, force=True)
     lines = [f"{key}: {state}" for key, state in answer["settled"]]
     lines += [f"{key}: still being written by {holder}" for key, holder in answer["open"]]
     lines += [f"{key}: released" for key in answer["released"]]
@@ -281,7 +365,9 @@ def settle(call: Call) -> Told:
 
 def restored(call: Call) -> Told:
     """Say that the ledger was put back from a backup: look at every key before anything is written."""
-    answer = call.guarded.restored(call.keys)
+    known = call.keys or call.guarded.ledger.rows(call.guarded.dataset.name)
+    with call.watched("fence", total=len(known)) as guarded:
+        answer = guarded.restored(call.keys)
     rows = sorted(answer["unknown"].items())
     head = ("partition", "not known to this ledger")
     return answer, table(head, rows) if rows else ["every partition is as the ledger says"], 1 if rows else 0
@@ -389,13 +475,3 @@ def _wish(call: Call) -> Wish:
 
 def _allowed(call: Call) -> frozenset[str]:
     return frozenset(word for word in (EMPTY, SHRINK, GROWTH) if getattr(call.given, f"allow_{word}"))
-
-
-def _figures(figures: Mapping[str, Any] | None) -> str:
-    return "" if figures is None else ", ".join(f"{name} {shown(value)}" for name, value in figures.items())
-
-
-def _changes(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[str]:
-    names = list(after or before or {})
-    pairs = ((name, (before or {}).get(name), (after or {}).get(name)) for name in names)
-    return (", ".join(f"{name} {change(old, new)}" for name, old, new in pairs),)

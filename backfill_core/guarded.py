@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from backfill_core import dataset_review
-from backfill_core.claims import Caller
-from backfill_core.errors import HeldError, NotSealedError, SealedError, UsageError
+from backfill_core.claims import ATTEMPT, Caller
+from backfill_core.errors import BackfillError, HeldError, NotSealedError, SealedError, UsageError
 from backfill_core.keys import keys_between, parse_key, spans, window
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import check_text
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 20.0
 """How long a fence waits for a publication that is just under way."""
+
+
+WHEN_HELD = "wait until it is given back, or, if its holder has died, `settle` it, or `release` a reservation"
+"""What to do about keys that others hold."""
 
 
 def new_id() -> str:
@@ -177,7 +181,8 @@ class Guarded:
             key, why = attempt.left_out[0]
             if why == "sealed":
                 raise SealedError(f"{self.dataset.name}: {key} is sealed; correct it with `amend`, or `unseal` it")
-            raise HeldError(f"{self.dataset.name}: {key} is {why.replace('claimed_by:', 'held by ')}")
+            held = why.replace("claimed_by:", "held by ")
+            raise HeldError(f"{self.dataset.name}: {key} is {held}; {WHEN_HELD}")
         with writing.publishing(self._place, attempt, wish, staged=staged) as done:
             assert done.write is not None  # noqa: S101  for the type checker
             yield Partition(self.dataset, attempt.keys, attempt.token, done.write)
@@ -236,9 +241,16 @@ class Guarded:
 
     # claims
 
-    def claim(self, keys: Iterable[str], caller: Caller, *, whole: bool = False) -> answers.ReserveAnswer:
-        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none."""
-        made = reserving.reserve(self._place, self._keys(keys), caller, whole=whole)
+    def claim(
+        self, keys: Iterable[str], caller: Caller, reason: str = "", *, whole: bool = False
+    ) -> answers.ReserveAnswer:
+        """Reserve the keys that nobody else holds, under one id; with `whole` all of them, or none.
+
+        With a reason the history has it, too.
+        """
+        made = reserving.reserve(
+            self.ledger, self.dataset.name, self._place.new_id(), self._keys(keys), caller, reason, whole=whole
+        )
         return {
             "dataset": self.dataset.name,
             "claim": made.claim,
@@ -258,7 +270,11 @@ class Guarded:
             for one in self.ledger.claims(self.dataset.name)
             if (one.id == claim or one.owner == owner) and (wanted is None or one.key in wanted)
         ]
-        freed = reserving.release(self._place, {one.key for one in found}, {one.id for one in found}) if found else []
+        if attempts := sorted({one.id for one in found if one.kind == ATTEMPT}):
+            with suppress(BackfillError):  # before the claim goes, by which the tables would be found
+                self.target.sweep(attempts)
+        ids = {one.id for one in found}
+        freed = reserving.release(self.ledger, self.dataset.name, {one.key for one in found}, ids) if found else []
         return {"dataset": self.dataset.name, "released": freed}
 
     # seals
@@ -392,8 +408,12 @@ class Guarded:
         """Tell what the ledger says of the keys from `first` to `last`, or of all that it knows."""
         return dataset_review.status(self.ledger, self.dataset.name, first, last)
 
+    def look(self, first: str = "", last: str = "") -> list[dataset_review.Seen]:
+        """Return what the ledger says of the keys, each with the state that it is in."""
+        return dataset_review.look(self.ledger, self.dataset.name, first, last)
+
     def history(self, first: str = "", last: str = "") -> list[answers.HistoryLine]:
-        """Tell what was published, adopted, sealed and refused, each key's oldest first."""
+        """Tell what was published, adopted, sealed, corrected and refused, by whom and why, each key's oldest first."""
         return dataset_review.history(self.ledger, self.dataset.name, first, last)
 
     def statement(self, first: str = "", last: str = "", as_of: str | None = None) -> answers.DatasetStatement:
@@ -403,11 +423,16 @@ class Guarded:
     def late(
         self, fill: Callable[[Partition], object], first: str = "", last: str = "", *, staged: bool = False
     ) -> answers.DatasetLate:
-        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected."""
-        rows = self.ledger.rows(self.dataset.name, first, last)
-        return dataset_review.late(
+        """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected.
+
+        When that was done, and what differed, is kept, as by `drift`.
+        """
+        rows = [row for row in self.ledger.rows(self.dataset.name, first, last) if row.seal]
+        answer = dataset_review.late(
             self.ledger, self.dataset, rows, lambda keys: self._audit(keys, fill, staged=staged).partitions
         )
+        comparing.note_late(self._place, rows, {one["key"]: dataset_review.moved(one) for one in answer["late"]})
+        return answer
 
     # keys
 

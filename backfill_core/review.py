@@ -11,6 +11,8 @@ from backfill_core.partition import EVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from backfill_core import answers
     from backfill_core.claims import Caller
     from backfill_core.counting.facts import Counted
@@ -20,10 +22,16 @@ if TYPE_CHECKING:
     from backfill_core.store.tables import Sum, Tables
 
     Count = Counted | PartitionError | None
+    Counting = Callable[[int, int, str], None]
 
 
 def plan(
-    store: Store, source: EventFolder, dates: DateRange, owner: str, caller: Caller | None = None
+    store: Store,
+    source: EventFolder,
+    dates: DateRange,
+    owner: str,
+    caller: Caller | None = None,
+    counting: Counting | None = None,
 ) -> answers.PlanAnswer:
     """Decide for each partition what `run` would, and compare; see `Backfill.plan`."""
     source.check()
@@ -31,7 +39,7 @@ def plan(
         sealed, published = tables.sealed(dates), _published(tables, dates)
         holders = tables.holders(dates) if caller is None else tables.run_claims().denied(dates, caller, RESERVATION)
     skips = {dt: reason_to_skip(dt in sealed, holders.get(dt), owner) for dt in dates}
-    counts = _counts(source, [dt for dt, skip in skips.items() if skip is None])
+    counts = _counts(source, [dt for dt, skip in skips.items() if skip is None], counting)
     partitions = [_planned(dt, skip, published.get(dt), counts.get(dt)) for dt, skip in skips.items()]
     actions = Counter(partition["action"] for partition in partitions)
     runs = [partition for partition in partitions if partition["action"] in ("change", "unchanged")]
@@ -71,7 +79,9 @@ def _planned(dt: str, skip: str | None, before: Sum | None, counted: Count) -> a
     return {**planned, "action": "change", "reason": reason}
 
 
-def status(store: Store, source: EventFolder | None, dates: DateRange | None) -> answers.StatusAnswer:
+def status(
+    store: Store, source: EventFolder | None, dates: DateRange | None, counting: Counting | None = None
+) -> answers.StatusAnswer:
     """Tell what the tables hold of each date, and with a source whether they agree; see `Backfill.status`."""
     if source is not None:
         source.check()
@@ -81,7 +91,7 @@ def status(store: Store, source: EventFolder | None, dates: DateRange | None) ->
         published, holders, sealed = _published(tables, within), tables.holders(within), tables.sealed(within)
         owners = {dt: owner for dt, _, _, owner in tables.published(within)}
         corrections = Counter(dt for dt, *_ in tables.corrections(within))
-    counts = None if source is None else _counts(source, asked)
+    counts = None if source is None else _counts(source, asked, counting)
     partitions: list[answers.PartitionStatus] = [
         {
             "dt": dt,
@@ -107,7 +117,9 @@ def _compared(counted: Count, published: Sum | None) -> str:
     return "current" if counted.tally == published else "differs"
 
 
-def late(store: Store, source: EventFolder, dates: DateRange | None) -> answers.LateAnswer:
+def late(
+    store: Store, source: EventFolder, dates: DateRange | None, counting: Counting | None = None
+) -> answers.LateAnswer:
     """Compare each sealed date with its source; see `Backfill.late`."""
     source.check()
     within = dates or EVER
@@ -115,7 +127,7 @@ def late(store: Store, source: EventFolder, dates: DateRange | None) -> answers.
         sealed = sorted(tables.sealed(within))
         known = _published(tables, within) | {dt: after for dt, (after, _) in tables.last_corrections(within).items()}
     answer: answers.LateAnswer = {"late": [], "no_data": [], "failed": []}
-    for dt, counted in _counts(source, sealed).items():
+    for dt, counted in _counts(source, sealed, counting).items():
         orders, amount = known.get(dt, (0, 0))
         if isinstance(counted, PartitionError):
             answer["failed"].append([dt, str(counted)])
@@ -169,11 +181,13 @@ def statement(store: Store, dates: DateRange) -> answers.StatementAnswer:
     }
 
 
-def _counts(source: EventFolder, dts: list[str]) -> dict[str, Count]:
+def _counts(source: EventFolder, dts: list[str], counting: Counting | None) -> dict[str, Count]:
     """Count each partition: None where there is no file, the error of one that can't be counted."""
     counts: dict[str, Count] = {}
     with source.count_ahead(dts) as ahead:
-        for dt in dts:
+        for done, dt in enumerate(dts):
+            if counting is not None:
+                counting(len(dts), done, dt)
             try:
                 counted = ahead.take()
                 changed = counted is not None and source.fingerprint(dt) != counted.fingerprint

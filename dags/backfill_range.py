@@ -6,7 +6,8 @@ task. If somebody holds a day of the range, `claim` says who and waits, for a da
 
 from datetime import timedelta
 
-from backfill_airflow.compat import DAG, Asset, Param
+from backfill_airflow.compat import DAG, Asset, Param, task
+from backfill_airflow.factory import more_than_a_plan
 from backfill_airflow.operators import (
     ClaimRangeOperator,
     PlanRangeOperator,
@@ -31,6 +32,7 @@ with DAG(
             description="Somebody who reserved the range. Empty: in this run's own name.",
         ),
         "reason": Param(type="string", minLength=1, title="Reason", description="Why are these days run again?"),
+        "only_plan": Param(default=False, type="boolean", title="Only say what would be done"),
     },
     doc_md=__doc__,
     tags=["backfill"],
@@ -49,5 +51,8 @@ with DAG(
     release = ReleaseRangeOperator(task_id="release", claim=claim.output)
     outcome = RunOutcomeOperator(task_id="outcome")
 
-    [plan, parts] >> claim >> replace >> rollup >> release.as_teardown(setups=claim)
+    wanted = task.short_circuit(task_id="more_than_a_plan")(more_than_a_plan)()
+
+    plan >> wanted >> [parts, claim]
+    parts >> claim >> replace >> rollup >> release.as_teardown(setups=claim)
     release >> outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)

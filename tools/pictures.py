@@ -190,6 +190,7 @@ PICTURES = {"world-year": the_year, "world-clocks": the_clocks, "world-lives": t
 def main() -> None:
     """Draw them all."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
+    folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
         (folder / f"{name}.svg").write_text(draw().svg())
         print(folder / f"{name}.svg", flush=True)

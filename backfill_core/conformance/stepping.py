@@ -41,8 +41,10 @@ class Stepped:
     def writing(self, *arguments: Any, **options: Any) -> Iterator[Stepped]:
         self._act("write.begin")
         with self._real.writing(*arguments, **options) as write:
-            yield Stepped("write", write, self._act)
-            self._act("write.end")
+            try:
+                yield Stepped("write", write, self._act)
+            finally:
+                self._act("write.end")
 
 
 def stepped(act: Act) -> Callable[[Ledger, Target], tuple[Stepped, Stepped]]:
@@ -69,3 +71,19 @@ class At:
 
     def after_all(self) -> None:
         self("the end")
+
+
+class Died(BaseException):
+    """An attempt goes no further."""
+
+
+class Dies(At):
+    """An attempt that dies before the numbered step: of what it does from then on nothing is heard."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, lambda: None)
+
+    def __call__(self, name: str) -> None:
+        super().__call__(name)
+        if self.happened:
+            raise Died

@@ -16,7 +16,7 @@ import pytest
 
 from backfill_core.claims import Caller
 from backfill_core.conformance.bench import DAY, FOURTH, LEDGER, NEXT, THIRD, Bench, expected, orders_on, rows_of
-from backfill_core.conformance.stepping import At, stepped
+from backfill_core.conformance.stepping import At, Died, Dies, stepped
 from backfill_core.errors import BackfillError, ChangedError, FencedError, FenceTimeoutError, HeldError
 from backfill_core.guarded import Guarded
 from backfill_core.ledger.opening import open_ledger
@@ -453,22 +453,6 @@ def settled_before(shop: Shop, number: int) -> None:
 NEXTS = [a_later_try, another_run, settled_before]
 
 
-class Died(BaseException):
-    """An attempt goes no further."""
-
-
-class Dies(At):
-    """An attempt that dies before the numbered step: of what it does from then on nothing is heard."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number, lambda: None)
-
-    def __call__(self, name: str) -> None:
-        super().__call__(name)
-        if self.happened:
-            raise Died
-
-
 @pytest.mark.parametrize("put_right", NEXTS)
 def test_a_write_that_died_at_any_step_is_put_right(shop: Shop, put_right: Callable[[Shop, int], None]) -> None:
     for number in itertools.count():
@@ -527,6 +511,52 @@ def test_a_sealed_day_is_left_alone_until_it_is_unsealed(shop: Shop) -> None:
 
     assert (left_out, sealed, shop.seen()) == ([[DAY, "sealed"]], 0, 5)
     shop.check()
+
+
+def settled_and_sealed(shop: Shop, _number: int) -> None:
+    """Let a person settle, and seal."""
+    with shop.open() as orders:
+        orders.settle(force=True)
+        orders.seal([DAY], OTHER, "sent")
+
+
+def settled_and_unsealed(shop: Shop, _number: int) -> None:
+    """Let a person settle, and take the seal away."""
+    with shop.open() as orders:
+        orders.settle(force=True)
+        orders.unseal([DAY], OTHER, "it was wrong")
+
+
+@pytest.mark.parametrize("rival", [settled_and_sealed, settled_and_unsealed])
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_seal_or_an_unseal_that_slept_at_any_step_never_has_the_last_word(
+    shop: Shop, is_sealed: bool, rival: Callable[[Shop, int], None]
+) -> None:
+    for number in itertools.count():
+        (settled_and_sealed if is_sealed else settled_and_unsealed)(shop, number)
+        seen: list[str | None] = []
+
+        def mark() -> str | None:
+            with shop.open() as orders:
+                return orders.target.look([DAY])[DAY].mark
+
+        def come(number: int = number, seen: list[str | None] = seen) -> None:
+            with shop.open() as orders:
+                entered = bool(orders.ledger.claims(orders.dataset.name))
+            with suppress(FenceTimeoutError, HeldError):
+                rival(shop, number)
+                seen.extend([mark()] if entered else [])
+
+        at = At(number, come)
+        with suppress(BackfillError), shop.open(at) as orders:
+            verb = orders.unseal if is_sealed else orders.seal
+            verb([DAY], one_try(number), "asleep")
+
+        assert seen in ([], [mark()])
+        shop.check()
+        if not at.happened:
+            break
+    assert number > 3
 
 
 def test_a_seal_that_died_at_any_step_is_settled_and_changes_no_row(shop: Shop) -> None:

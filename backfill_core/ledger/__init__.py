@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 OPEN, CONFIRMED, WITHDRAWN = "open", "confirmed", "withdrawn"
 PUBLISH, ADOPT, SEAL, UNSEAL = "publish", "adopt", "seal", "unseal"
-REFUSED = "refused"
+REFUSED, AMEND = "refused", "amend"
+CLAIM, RELEASE = "claim", "release"
 
 
 class KeyRow(NamedTuple):
@@ -34,6 +35,7 @@ class KeyRow(NamedTuple):
     seal: the version of the seal that is on it, 0 for none; `seals` were made so far. mark: the seal's in the target.
     failure, failed_at: the last refusal or fault since the last publication.
     checked_at, drift: when the target was last compared, and what differed; None for nothing.
+    compared_at, late: when a sealed key's source was last compared with what was said, and what differed.
     """
 
     key: str
@@ -54,6 +56,23 @@ class KeyRow(NamedTuple):
     failed_at: str | None = None
     checked_at: str | None = None
     drift: str | None = None
+    compared_at: str | None = None
+    late: str | None = None
+
+
+class Glance(NamedTuple):
+    """The little of a key's row that a calendar shows, of all keys at once. measured: rows and measures."""
+
+    key: str
+    is_published: bool
+    measured: Mapping[str, str | int | None]
+    published_at: str | None
+    owner: str | None
+    run: str | None
+    seal: int
+    has_failed: bool
+    has_drifted: bool
+    is_late: bool
 
 
 class Intent(NamedTuple):
@@ -93,11 +112,13 @@ class Intent(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One line of a key's history: an intent that was confirmed, or a refusal. Lines are only ever added.
+    """One line of a key's history: an intent that was confirmed, a refusal, or a correction. Lines are only ever added.
 
-    what: PUBLISH, ADOPT, SEAL, UNSEAL or REFUSED; `number`, `token`, `owner`, … are the intent's.
+    what: PUBLISH, ADOPT, SEAL, UNSEAL, REFUSED or AMEND; `number`, `token`, `owner`, … are the intent's.
+        Or CLAIM or RELEASE, where a person said why.
     published_at: when readers got it, by the target's clock; at: when it was noted, by the ledger's.
     seconds: from the intent to its confirmation.
+    measured, replaced: what was published, and what was there before; of a correction, what is right and what was sent.
     said: a refusal's sentence; or what was overwritten, where that was not what was published.
     """
 
@@ -158,7 +179,12 @@ class Correction(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """A dataset at a glance. newest: the last key that was published; latest_at: the last time that any was."""
+    """A dataset at a glance.
+
+    newest, oldest: the last and the first key that is published; sealed_up_to: the last that is sealed.
+    latest_at, latest_by: the last time that any was published, and by whom.
+    checked_at: the last time that any key was compared with its target or its source.
+    """
 
     dataset: str
     keys: int
@@ -167,8 +193,13 @@ class Counts(NamedTuple):
     sealed: int
     failed: int
     drifted: int
+    late: int
     newest: str | None
     latest_at: str | None
+    latest_by: str | None
+    checked_at: str | None
+    oldest: str | None
+    sealed_up_to: str | None
 
 
 if TYPE_CHECKING:

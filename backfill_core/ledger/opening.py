@@ -33,6 +33,16 @@ def open_ledger(db: str, *, make: bool = True) -> SqlLedger:
         return SqlLedger(_open(db))
 
 
+def look_at_ledger(db: str) -> SqlLedger:
+    """Open the ledger in the store at `db` and make nothing, not even tables; close it afterwards.
+
+    Raises:
+        NoStoreError: there is no store, or no ledger in it.
+        UsageError, StoreError: as `open_ledger`; also where its tables are of an earlier version.
+    """
+    return SqlLedger(_open(db), make=False)
+
+
 def _open(db: str) -> Database:
     if "://" in db:
         from backfill_core.ledger.postgres import PostgresDatabase

@@ -47,6 +47,7 @@ class Page:
         self.held_before = self.held()
         self.claimed: list[tuple[Claim, int]] = []
         self.freed: list[tuple[str, str]] = []
+        self._overtaken: list[Claim] = []
         self.noted: list[Intent] = []
         self.closed: list[tuple[Intent, str]] = []
         self.entries: list[Entry] = []
@@ -100,6 +101,12 @@ class Page:
         self.freed += [(key, claim_id) for key in gone]
         return gone
 
+    def end(self, claim: Claim) -> None:
+        """Let a claim hold nothing any more; it is there until it is given back."""
+        held = self._claims[claim.key]
+        held[held.index(claim)] = claim._replace(ended=True)
+        self._overtaken.append(claim)
+
     def note(self, intent: Intent) -> None:
         """Add an intent."""
         self._intents.setdefault(intent.key, []).append(intent)
@@ -134,8 +141,9 @@ class Page:
         return [row for key, row in self._rows.items() if self.before[key] != row]
 
     def ended(self) -> list[Claim]:
-        """Return the claims that lost what they were entered beneath, now that others were given back."""
-        return [claim for key in sorted({key for key, _ in self.freed}) for claim in orphans(self.claims(key))]
+        """Return the claims that end: which were overtaken, or lost what they were entered beneath."""
+        freed = sorted({key for key, _ in self.freed})
+        return [*self._overtaken, *(claim for key in freed for claim in orphans(self.claims(key)))]
 
     def held(self) -> set[str]:
         """Return the keys that somebody holds now."""

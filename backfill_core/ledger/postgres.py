@@ -12,7 +12,7 @@ from backfill_core.errors import StoreError
 from backfill_core.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from backfill_core.ledger.ledger import Execute
 
@@ -71,6 +71,10 @@ class PostgresDatabase(PostgresStore):
         for here, there in _DIALECT.items():
             statement = statement.replace(here, there)
         return self._execute(statement, parameters)
+
+    def rows(self, table: str, names: Sequence[str]) -> str:  # noqa: ARG002  the table says which there are
+        """Return what a FROM takes rows of a table's shape from."""
+        return f"json_populate_recordset(CAST(NULL AS {table}), :rows) AS r"
 
     def has(self, execute: Execute, table: str) -> bool:
         """Return whether there is a table of that name."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from backfill_core.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from backfill_core.ledger.ledger import Execute
 
@@ -31,6 +31,11 @@ class SqliteDatabase(SqliteStore):
             yield self._connection.execute
 
     alone = changing
+
+    def rows(self, table: str, names: Sequence[str]) -> str:  # noqa: ARG002  JSON has types enough for SQLite
+        """Return what a FROM takes rows of a table's shape from."""
+        columns = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in names)
+        return f"(SELECT {columns} FROM json_each(:rows)) AS r"  # noqa: S608  the names are ours
 
     def has(self, execute: Execute, table: str) -> bool:
         """Return whether there is a table of that name."""

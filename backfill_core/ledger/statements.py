@@ -17,9 +17,11 @@ MAKE_ROWS = """
     ON CONFLICT DO NOTHING RETURNING key
 """
 _KEYS = "key IN (SELECT key FROM json_each(:keys))"
+_KEYS_OF_FEW = f"({_KEYS}) IS TRUE"
+"""The same where all else leaves few rows: PostgreSQL, which thinks that they are one, looks each key up in a hash."""
 _ROW = (
     "key, number, token, measured, fingerprint, version, published_at, confirmed_at, owner, run, reason, seal, seals,"
-    " mark, failure, failed_at, checked_at, drift"
+    " mark, failure, failed_at, checked_at, drift, compared_at, late"
 )
 LOCKED_ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE dataset = :dataset AND {_KEYS} ORDER BY key"
 _CLAIM = "id, key, owner, kind, run, task, map_index, try_number, beneath, ended"
@@ -35,7 +37,7 @@ _INTENT = (
 )
 OPEN_OF_KEYS = f"""
     SELECT {_INTENT} FROM ledger_intents
-    WHERE dataset = :dataset AND state = 'open' AND {_KEYS} ORDER BY key, number
+    WHERE dataset = :dataset AND state = 'open' AND {_KEYS_OF_FEW} ORDER BY key, number
 """
 OF_TOKEN = f"SELECT {_INTENT} FROM ledger_intents WHERE token = :token AND dataset = :dataset ORDER BY key"
 LATER_TRIES = f"""
@@ -43,27 +45,32 @@ LATER_TRIES = f"""
     WHERE dataset = :dataset AND {_KEYS} AND run = :run AND task = :task AND map_index = :map_index
     AND try_number > :try_number ORDER BY try_number
 """
-FREE = f"DELETE FROM ledger_claims WHERE dataset = :dataset AND id = :id AND {_KEYS}"
-END = "UPDATE ledger_claims SET ended = 1 WHERE dataset = :dataset AND key = :key AND id = :id"
+FREE = f"DELETE FROM ledger_claims WHERE dataset = :dataset AND id = :id AND {_KEYS_OF_FEW}"
+END = f"UPDATE ledger_claims SET ended = 1 WHERE dataset = :dataset AND id = :id AND {_KEYS_OF_FEW}"
 CLOSE = f"""
     UPDATE ledger_intents SET state = :state
-    WHERE token = :token AND dataset = :dataset AND state = 'open' AND {_KEYS}
-"""
-UNSEAL = """
-    UPDATE ledger_seals SET unsealed_at = :unsealed_at, unsealed_by = :unsealed_by, unsealed_why = :unsealed_why
-    WHERE dataset = :dataset AND key = :key AND version = :version
+    WHERE token = :token AND dataset = :dataset AND state = 'open' AND {_KEYS_OF_FEW}
 """
 COUNT = """
-    INSERT INTO ledger_counts (dataset, keys, published, held, sealed, failed, drifted, newest, latest_at)
-    VALUES (:dataset, :keys, :published, :held, :sealed, :failed, :drifted, :newest, :latest_at)
+    INSERT INTO ledger_counts
+        (dataset, keys, published, held, sealed, failed, drifted, late, newest, latest_at, latest_by, checked_at)
+    VALUES (
+        :dataset, :keys, :published, :held, :sealed, :failed, :drifted, :late, :newest, :latest_at, :latest_by,
+        :checked_at
+    )
     ON CONFLICT (dataset) DO UPDATE SET
         keys = ledger_counts.keys + excluded.keys, published = ledger_counts.published + excluded.published,
         held = ledger_counts.held + excluded.held, sealed = ledger_counts.sealed + excluded.sealed,
         failed = ledger_counts.failed + excluded.failed, drifted = ledger_counts.drifted + excluded.drifted,
+        late = ledger_counts.late + excluded.late,
         newest = CASE WHEN excluded.newest > COALESCE(ledger_counts.newest, '') THEN excluded.newest
                  ELSE ledger_counts.newest END,
         latest_at = CASE WHEN excluded.latest_at > COALESCE(ledger_counts.latest_at, '') THEN excluded.latest_at
-                    ELSE ledger_counts.latest_at END
+                    ELSE ledger_counts.latest_at END,
+        latest_by = CASE WHEN excluded.latest_at > COALESCE(ledger_counts.latest_at, '') THEN excluded.latest_by
+                    ELSE ledger_counts.latest_by END,
+        checked_at = CASE WHEN excluded.checked_at > COALESCE(ledger_counts.checked_at, '') THEN excluded.checked_at
+                     ELSE ledger_counts.checked_at END
 """
 
 # definitions and ids
@@ -82,6 +89,11 @@ ADD_ID = """
 # reading; an empty `:last` is no limit
 _RANGE = "dataset = :dataset AND key >= :first AND (key <= :last OR :last = '')"
 ROWS = f"SELECT {_ROW} FROM ledger_keys WHERE {_RANGE} ORDER BY key"
+AT_A_GLANCE = """
+    SELECT key, token IS NOT NULL, measured, published_at, owner, run, seal, failure IS NOT NULL, drift IS NOT NULL,
+        late IS NOT NULL
+    FROM ledger_keys WHERE dataset = :dataset ORDER BY key
+"""
 CLAIMS = f"SELECT {_CLAIM} FROM ledger_claims WHERE {_RANGE} ORDER BY key, since, id"
 INTENTS = f"SELECT {_INTENT} FROM ledger_intents WHERE {_RANGE} AND state = 'open' ORDER BY key, number"
 _ENTRY = (
@@ -100,8 +112,11 @@ SEALS = f"SELECT {_SEAL} FROM ledger_seals WHERE {_RANGE} ORDER BY key, version"
 _CORRECTION = "key, seal, before_figures, after_figures, reason, owner, at"
 CORRECTIONS = f"SELECT {_CORRECTION} FROM ledger_corrections WHERE {_RANGE} ORDER BY key, position"
 COUNTS = """
-    SELECT dataset, keys, published, held, sealed, failed, drifted, newest, latest_at FROM ledger_counts
-    ORDER BY dataset
+    SELECT dataset, keys, published, held, sealed, failed, drifted, late, newest, latest_at, latest_by, checked_at,
+        (SELECT key FROM ledger_keys AS k WHERE k.dataset = c.dataset AND k.token IS NOT NULL ORDER BY key LIMIT 1),
+        CASE WHEN sealed > 0 THEN
+            (SELECT key FROM ledger_keys AS k WHERE k.dataset = c.dataset AND k.seal > 0 ORDER BY key DESC LIMIT 1) END
+    FROM ledger_counts AS c ORDER BY dataset
 """
 FORGET = """
     DELETE FROM ledger_history WHERE dataset = :dataset AND at < :before AND (key, position) NOT IN (
@@ -120,26 +135,35 @@ ROW_COLUMNS, CLAIM_COLUMNS, INTENT_COLUMNS = columns(_ROW), columns(_CLAIM), col
 ENTRY_COLUMNS, SEAL_COLUMNS, CORRECTION_COLUMNS = columns(_ENTRY), columns(_SEAL), columns(_CORRECTION)
 
 
-def insert(table: str, names: tuple[str, ...], count: int) -> str:
-    """Return the statement that adds so many rows; the values of the first are `:a0_name`, and so on."""
-    values = ", ".join(f"({', '.join(f':a{number}_{name}' for name in names)})" for number in range(count))
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES {values}"
+def insert(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that adds rows. rows: a FROM item that has these columns, called `r`."""
+    return f"INSERT INTO {table} ({', '.join(names)}) SELECT {_of_r(names)} FROM {rows} WHERE true"
 
 
-def append(table: str, names: tuple[str, ...], count: int) -> str:
-    """Return the statement that adds so many rows, each at the end of its key's; `:a0_turn` counts those of a key.
+def append(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that adds rows, each at the end of its key's; their `position` counts those of a key.
 
     The key's row is locked, so nobody else appends there. A sequence would start again where a database was moved.
     """
-    last = f"(SELECT COALESCE(MAX(position), 0) FROM {table} WHERE dataset = :a%d_dataset AND key = :a%d_key)"
-    values = ", ".join(
-        f"({', '.join(f':a{number}_{name}' for name in names)}, {last % (number, number)} + :a{number}_turn)"
-        for number in range(count)
+    last = f"SELECT COALESCE(MAX(position), 0) FROM {table} AS t WHERE t.dataset = r.dataset AND t.key = r.key"
+    others = tuple(name for name in names if name != "position")
+    return (
+        f"INSERT INTO {table} ({', '.join(others)}, position) SELECT {_of_r(others)}, r.position + ({last}) FROM {rows}"
     )
-    return f"INSERT INTO {table} ({', '.join(names)}, position) VALUES {values}"
 
 
-def put(table: str, names: tuple[str, ...], count: int) -> str:
-    """Return the statement that puts so many rows in the place of those with the same dataset and key."""
+def put(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that puts rows in the place of those with the same dataset and key."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in ("dataset", "key"))
-    return f"{insert(table, names, count)} ON CONFLICT (dataset, key) DO UPDATE SET {changes}"
+    return f"{insert(table, names, rows)} ON CONFLICT (dataset, key) DO UPDATE SET {changes}"
+
+
+def unseal(table: str, names: tuple[str, ...], rows: str) -> str:
+    """Return the statement that writes beside versions of seals when, by whom and why they were taken away."""
+    changes = ", ".join(f"{name} = r.{name}" for name in names if name.startswith("unsealed_"))
+    there = " AND ".join(f"{table}.{name} = r.{name}" for name in ("dataset", "key", "version"))
+    return f"UPDATE {table} SET {changes} FROM {rows} WHERE {there}"
+
+
+def _of_r(names: tuple[str, ...]) -> str:
+    return ", ".join(f"r.{name}" for name in names)

@@ -68,5 +68,21 @@ VERSION_1 = (
     "INSERT INTO ledger_schema (version) VALUES (1)",
 )
 
-VERSIONS = (VERSION_1,)
+VERSION_2 = (
+    "ALTER TABLE ledger_keys ADD COLUMN compared_at TEXT",
+    "ALTER TABLE ledger_keys ADD COLUMN late TEXT",
+    "ALTER TABLE ledger_counts ADD COLUMN late INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE ledger_counts ADD COLUMN latest_by TEXT",
+    "ALTER TABLE ledger_counts ADD COLUMN checked_at TEXT",
+    """
+    UPDATE ledger_counts SET
+        latest_by = (
+            SELECT MAX(owner) FROM ledger_keys AS k
+            WHERE k.dataset = ledger_counts.dataset AND k.confirmed_at = ledger_counts.latest_at
+        ),
+        checked_at = (SELECT MAX(checked_at) FROM ledger_keys AS k WHERE k.dataset = ledger_counts.dataset)
+    """,
+)
+
+VERSIONS = (VERSION_1, VERSION_2)
 """What makes each version from the one before, the first from nothing."""

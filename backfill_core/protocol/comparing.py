@@ -10,7 +10,7 @@ from backfill_core.protocol.taking import disagreement
 from backfill_core.target import Fence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from backfill_core.ledger import KeyRow
     from backfill_core.ledger.page import Page
@@ -50,6 +50,20 @@ def _note_drift(place: Place, page: Page, rows: Mapping[str, KeyRow], held: Mapp
             unknown[key] = measured.rows
         page.write(row._replace(checked_at=page.now, drift=found))
     return Compared(differ, unknown)
+
+
+def note_late(place: Place, rows: Sequence[KeyRow], late: Mapping[str, str]) -> None:
+    """Keep when sealed keys were compared with their source, and what differed.
+
+    rows: as they were before their source was measured. A key that was changed or corrected meanwhile is left as it is.
+    """
+
+    def step(page: Page) -> None:
+        for row in rows:
+            if page.row(row.key) == row:
+                page.write(row._replace(compared_at=page.now, late=late.get(row.key)))
+
+    place.ledger.change(place.name, [row.key for row in rows], step)
 
 
 def look_after_restore(place: Place, keys: Iterable[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from backfill_core.claims import ALONE, ATTEMPT, Claim
@@ -19,7 +20,7 @@ from backfill_core.errors import (
     StoppedError,
     TargetError,
 )
-from backfill_core.ledger import OPEN, SEAL, UNSEAL, WITHDRAWN, Correction, Intent
+from backfill_core.ledger import AMEND, OPEN, SEAL, UNSEAL, WITHDRAWN, Correction, Entry, Intent
 from backfill_core.protocol import judging, settling
 from backfill_core.target import Expected, Fence, Side
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from backfill_core.claims import Caller
+    from backfill_core.ledger import KeyRow
     from backfill_core.ledger.page import Page
     from backfill_core.protocol import Place
     from backfill_core.target import Measured
@@ -58,7 +60,7 @@ def seal(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> list
                 )
             token, measured = figures.get(key, (row.token, row.measured))
             if token != row.token:
-                raise OvertakenError(f"{place.name}: {key} was published meanwhile; nothing was sealed, run again")
+                raise _published_meanwhile(place, key)
             note_one(place, page, mark, SEAL, key, caller, reason, measured)
         return unsealed
 
@@ -104,6 +106,13 @@ def amend(place: Place, key: str, after: Measured, seal_version: int, caller: Ca
             raise OvertakenError(f"{place.name}: {key} was sealed anew meanwhile; nothing was recorded, run again")
         correction = Correction(key, row.seal, row.measured, after, reason, _owner(caller), page.now)
         page.correct(correction)
+        page.write(row._replace(compared_at=page.now, late=None))
+        page.enter(
+            Entry(
+                key, AMEND, row.number, None, row.token, correction.owner, caller.run, caller.task, reason, None,
+                page.now, None, after, row.measured, None, row.version,
+            )
+        )  # fmt: skip
         return correction
 
     return place.ledger.change(place.name, [key], step)
@@ -196,6 +205,7 @@ def _measured(place: Place, keys: list[str]) -> dict[str, tuple[str, Measured]]:
 
     Raises:
         DriftError: it is not what was published.
+        OvertakenError: it is what was published meanwhile.
     """
     rows = place.ledger.change(place.name, keys, lambda page: [page.row(key) for key in keys])
     rows = [row for row in rows if row.token is not None and not row.seal]
@@ -204,10 +214,20 @@ def _measured(place: Place, keys: list[str]) -> dict[str, tuple[str, Measured]]:
     held = place.target.measure([row.key for row in rows], digest=True)
     for row in rows:
         if drift := judging.drift_of(place.dataset, place.version, row, held[row.key]):
+            if place.ledger.change(place.name, [row.key], partial(_is_moving, row=row)):
+                raise _published_meanwhile(place, row.key)
             raise DriftError(
                 f"{place.name}: {row.key}: somebody wrote past us: {drift}; `adopt` it or write it again, then seal it"
             )
     return {row.key: (row.token or "", held[row.key]) for row in rows}
+
+
+def _is_moving(page: Page, row: KeyRow) -> bool:
+    return page.row(row.key).token != row.token or bool(page.open([row.key]))
+
+
+def _published_meanwhile(place: Place, key: str) -> OvertakenError:
+    return OvertakenError(f"{place.name}: {key} was published meanwhile; nothing was sealed, run again")
 
 
 def _carry_out(place: Place, keys: list[str], token: str, kind: str, note: Callable[[Page], list[str]]) -> list[str]:

@@ -46,6 +46,8 @@ def settle(place: Place, token: str, above: Mapping[str, int] | None = None) -> 
     if not fences:
         return {intent.key: intent.state for intent in intents}
     sides = fence_and_look(place, fences, ledger, former)
+    with suppress(BackfillError):  # nothing depends on it; before the claim goes, by which the tables would be found
+        place.target.sweep([token])
     keys = sorted({intent.key for intent in intents})
     return place.ledger.change(place.name, keys, lambda page: close(page, token, sides), token=token)
 
@@ -71,9 +73,9 @@ def settle_dead(place: Place, keys: set[str] | None, *, force: bool) -> Found:
         found.settled.extend(sorted(settle(place, token).items()))
     dead = [claim for claim in claims if claim.id not in alive]
     if dead:
-        with suppress(BackfillError):  # nothing depends on it; first, as the claims are what names the tables
+        with suppress(BackfillError):
             place.target.sweep(sorted({claim.id for claim in dead if claim.kind == ATTEMPT}))
-        freed = release(place, {claim.key for claim in dead}, {claim.id for claim in dead})
+        freed = release(place.ledger, place.name, {claim.key for claim in dead}, {claim.id for claim in dead})
         found.released.extend(freed)
     return found
 
@@ -172,7 +174,7 @@ def _record(page: Page, intent: Intent, side: Side) -> None:
         )
     else:
         page.unseal(Unsealed(intent.key, row.seal, page.now, intent.owner, intent.reason))
-        row = row._replace(seal=0, mark=None)
+        row = row._replace(seal=0, mark=None, compared_at=None, late=None)
     page.write(row)
     page.enter(
         Entry(

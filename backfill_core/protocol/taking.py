@@ -9,6 +9,7 @@ from backfill_core.claims import ALONE, ATTEMPT, Claim, enter
 from backfill_core.errors import AnswerLostError, BackfillError, FencedError, OvertakenError, StoppedError
 from backfill_core.ledger import REFUSED, Entry
 from backfill_core.protocol import next_number, settling
+from backfill_core.protocol.reserving import release
 from backfill_core.target import Fence
 
 if TYPE_CHECKING:
@@ -48,17 +49,32 @@ class Attempt(NamedTuple):
 
 
 class _Entered(NamedTuple):
+    """What came of a look at the keys.
+
+    open: tokens of what has to be settled before the attempt goes on.
+    gone: claims of attempts that were overtaken, or are stale; they have ended, and are there until what they staged
+        is swept, as it is by the claim that it would be found.
+    unjudged, unlocked, unfinished: what has to be found out first, and then the keys are looked at again: claims of
+        which it is not known whether they are stale; keys to be locked as well; tokens of unseals that died.
+    """
+
     numbers: dict[str, int]
     owners: dict[str, str]
     rows: dict[str, KeyRow]
     sealed: list[str]
     left_out: list[tuple[str, str]]
     open: set[str]
-    gone: set[str]
+    gone: set[Claim]
     unjudged: list[Claim]
     unlocked: set[str]
+    unfinished: set[str]
     ledger: str
     former: frozenset[str]
+
+    @property
+    def has_to_ask(self) -> bool:
+        """Whether something has to be found out first."""
+        return bool(self.unjudged or self.unlocked or self.unfinished)
 
 
 def take(place: Place, keys: Iterable[str], caller: Caller, reason: str, *, adopting: bool = False) -> Attempt:
@@ -80,6 +96,7 @@ def take(place: Place, keys: Iterable[str], caller: Caller, reason: str, *, adop
         entered = _enter_when_judged(place, keys, looked, caller, token)
         settle_open(place, entered)
         sides = _fence_own(place, entered, adopting=adopting)
+        _sweep_gone(place, entered)
         rows = _agreed(place, entered, {**looked, **sides}, adopting=adopting)
     except BaseException:
         with suppress(Exception):  # the first error is the one to tell
@@ -96,7 +113,8 @@ def _enter_when_judged(
 ) -> _Entered:
     """Enter; but first ask about each claim that keeps us out whether it is stale, outside of any transaction.
 
-    An earlier try of the same task ends on all of its keys, so these are locked, too.
+    An earlier try of the same task ends on all of its keys, so these are locked, too. An unseal that died is settled:
+    only then is it known whether the key is sealed.
     """
     judged: dict[str, bool] = {}
     locked = set(keys)
@@ -107,9 +125,11 @@ def _enter_when_judged(
             lambda page: _enter(page, keys, looked, caller, token, judged),
             caller=caller,
         )
-        if not (entered.unjudged or entered.unlocked):
+        if not entered.has_to_ask:
             return entered
         locked |= entered.unlocked
+        for unseal in sorted(entered.unfinished):
+            settling.settle(place, unseal)
         for held in entered.unjudged:
             judged[held.id] = place.stale(held)
 
@@ -119,48 +139,65 @@ def _enter(
 ) -> _Entered:
     earlier = [claim for claim in page.all_claims() if _is_earlier_try(claim, caller)]
     answer = _Entered(
-        {}, {}, {key: page.row(key) for key in keys}, [], [], set(), set(), [], set(), page.ledger, page.former
+        {}, {}, {key: page.row(key) for key in keys}, [], [], set(), set(), [], set(), set(), page.ledger, page.former
     )  # fmt: skip
     answer.unlocked.update({claim.key for claim in earlier} - set(page.keys))
-    entries = {}
+    entries, left_out = {}, {}
     for key in keys:
         if page.row(key).seal:
-            answer.sealed.append(key)
+            left_out[key] = _why_sealed(page, key, caller, judged, answer)
             continue
         stale = [held for held in page.claims(key) if judged.get(held.id)]
         entry = enter([held for held in page.claims(key) if held not in stale], caller, ATTEMPT)
         entries[key] = entry, stale
+        if entry.held_by is not None:
+            left_out[key] = f"claimed_by:{entry.held_by.holder}"
         doubtful = (entry.held_by, _later_try(page, key, caller))
         answer.unjudged.extend(claim for claim in doubtful if claim is not None and claim.id not in judged)
-    if answer.unjudged or answer.unlocked:
+    if answer.has_to_ask:
         return answer
     refuse_earlier_try(page, entries, caller, judged)
     for claim in earlier:
-        page.free(claim.id, [claim.key])
-    answer.gone.update(claim.id for claim in earlier)
+        page.end(claim)
+    answer.gone.update(earlier)
     for key, (entry, stale) in entries.items():
         if entry.held_by is not None:
             continue
         number = next_number(page.row(key), looked.get(key))
         page.write(page.row(key)._replace(number=number))
         for claim in stale:
-            page.free(claim.id, [key])
+            if claim.kind == ATTEMPT:
+                page.end(claim)
+            else:
+                page.free(claim.id, [key])
         page.claim(_claim(token, key, caller, entry.owner, entry.beneath), number)
         answer.numbers[key], answer.owners[key], answer.rows[key] = number, entry.owner, page.row(key)
-        answer.gone.update(claim.id for claim in stale)
-    answer.left_out.extend(
-        (key, "sealed" if key in answer.sealed else f"claimed_by:{_holder(entries[key][0].held_by)}")
-        for key in keys
-        if key not in answer.numbers
-    )
+        answer.gone.update(claim for claim in stale if claim.kind == ATTEMPT)
+    answer.left_out.extend(left_out.items())
     answer.open.update(opened_before(page, answer))
     return answer
 
 
+def _why_sealed(page: Page, key: str, caller: Caller, judged: Mapping[str, bool], answer: _Entered) -> str:
+    """Say why a sealed key is left alone: it is held while somebody takes the seal away, unless that one has died."""
+    opened = page.open([key])
+    if not opened:
+        answer.sealed.append(key)
+        return "sealed"
+    unseal = opened[0]
+    claim = next((claim for claim in page.claims(key) if claim.id == unseal.token), None)
+    if claim is None or judged.get(claim.id) or _is_earlier_try(claim, caller):
+        answer.unfinished.add(unseal.token)
+    elif claim.id not in judged:
+        answer.unjudged.append(claim)
+    return f"claimed_by:{unseal.holder}"
+
+
 def opened_before(page: Page, entered: _Entered) -> set[str]:
     """Return the tokens of the open intents that have to be settled before this attempt may go on."""
-    freed = [intent.token for intent in page.open(page.keys) if intent.token in entered.gone]
-    return {*freed, *(intent.token for intent in page.open(entered.numbers))}
+    gone = {claim.id for claim in entered.gone}
+    theirs = [intent.token for intent in page.open(page.keys) if intent.token in gone]
+    return {*theirs, *(intent.token for intent in page.open(entered.numbers))}
 
 
 def refuse_earlier_try(page: Page, keys: Iterable[str], caller: Caller, judged: Mapping[str, bool]) -> None:
@@ -202,17 +239,19 @@ def _claim(token: str, key: str, caller: Caller, owner: str, beneath: str) -> Cl
     )  # fmt: skip
 
 
-def _holder(claim: Claim | None) -> str:
-    return claim.holder if claim is not None else ""
-
-
 def settle_open(place: Place, entered: _Entered) -> None:
-    """Settle what earlier attempts left open at the keys that were entered; sweep what they left staged."""
+    """Settle what earlier attempts left open at the keys that were entered."""
     for token in sorted(entered.open):
         settling.settle(place, token, entered.numbers)
+
+
+def _sweep_gone(place: Place, entered: _Entered) -> None:
+    """Sweep what was staged by those that were overtaken, then give their claims back."""
     if entered.gone:
+        ids = sorted({claim.id for claim in entered.gone})
         with suppress(BackfillError):
-            place.target.sweep(sorted(entered.gone))
+            place.target.sweep(ids)
+        release(place.ledger, place.name, {claim.key for claim in entered.gone}, ids)
 
 
 def _fence_own(place: Place, entered: _Entered, *, adopting: bool) -> Mapping[str, Side]:

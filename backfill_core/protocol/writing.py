@@ -75,7 +75,7 @@ def publishing(
         OutcomeUnknownError: only `settle`, or the next try, can tell what became of it.
         TargetError, StoreError: the target or the ledger failed; the sentence says whether anything was published.
     """
-    try:
+    with _ending(place, attempt):
         with place.target.writing(attempt.keys, attempt.token, staged=staged) as write:
             writing = Writing(attempt, write)
             yield writing
@@ -94,11 +94,6 @@ def publishing(
             _confirm(place, attempt, plan, writing.published)
         else:
             place.ledger.change(place.name, attempt.keys, partial(_leave, attempt=attempt, plan=plan))
-    except _Settled as settled:
-        raise settled.error from settled.error.__cause__
-    except BaseException as error:
-        _give_back_after(place, attempt, error)
-        raise
 
 
 def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Writing:
@@ -110,7 +105,7 @@ def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Wri
     attempt = writing.attempt
     if not attempt.numbers:
         return writing
-    try:
+    with _ending(place, attempt):
         plan = _plan_adoption(place, attempt)
         intend(place, attempt, plan)
         writing.published = _publish(
@@ -120,18 +115,41 @@ def adopt(place: Place, keys: Iterable[str], caller: Caller, reason: str) -> Wri
             lambda: place.target.adopt(attempt.token, plan.there, plan.measured, attempt.ledger, former=attempt.former),
         )
         _confirm(place, attempt, plan, writing.published)
+    return writing
+
+
+@contextmanager
+def _ending(place: Place, attempt: Attempt) -> Iterator[None]:
+    """Give the claim back where the block fails, with the intents that nothing came of; the first error is told."""
+    try:
+        yield
     except _Settled as settled:
         raise settled.error from settled.error.__cause__
+    except _NothingHappened as nothing:
+        failures = dict.fromkeys(attempt.keys, str(nothing.error))
+        with suppress(BackfillError):  # else the intents stay open, and the next try finds that nothing happened
+            place.ledger.change(
+                place.name, attempt.keys, lambda page: withdraw(page, attempt, failures), token=attempt.token
+            )
+        raise nothing.error from nothing.error.__cause__
     except BaseException as error:
-        _give_back_after(place, attempt, error)
+        with suppress(Exception):
+            failures = dict.fromkeys(attempt.keys, str(error) or type(error).__name__)
+            taking.give_back(place, attempt.token, attempt.keys, failures, attempt)
         raise
-    return writing
 
 
 class _Settled(Exception):  # noqa: N818  it carries an error past the place where a claim is given back
     """What became of the intents is known or not for us to say; the claim is no longer ours to give back."""
 
     def __init__(self, error: BackfillError) -> None:
+        self.error = error
+
+
+class _NothingHappened(Exception):  # noqa: N818  likewise
+    """The target said that nothing happened: the intents are withdrawn once what was staged is gone."""
+
+    def __init__(self, error: TargetError) -> None:
         self.error = error
 
 
@@ -257,12 +275,7 @@ def _publish(place: Place, attempt: Attempt, plan: Plan, commit: Callable[[], Ma
     except OutcomeUnknownError as error:
         return _settle_own(place, attempt, plan, error)
     except TargetError as error:
-        with suppress(BackfillError):  # else the intents stay open, and the next try finds that nothing happened
-            failures = dict.fromkeys(plan.measured, str(error))
-            place.ledger.change(
-                place.name, attempt.keys, lambda page: withdraw(page, attempt, failures), token=attempt.token
-            )
-        raise _Settled(error) from error
+        raise _NothingHappened(error) from error
 
 
 def withdraw(page: Page, attempt: Attempt, failures: Mapping[str, str]) -> None:
@@ -271,8 +284,7 @@ def withdraw(page: Page, attempt: Attempt, failures: Mapping[str, str]) -> None:
         if intent.state == OPEN:
             page.close(intent, WITHDRAWN)
     for key in page.free(attempt.token, attempt.keys):
-        if key in failures:
-            taking.note_failure(page, key, failures[key], attempt)
+        taking.note_failure(page, key, failures[key], attempt)
 
 
 def _settle_own(place: Place, attempt: Attempt, plan: Plan, why: Exception) -> Mapping[str, str]:
@@ -343,10 +355,3 @@ def _leave(page: Page, attempt: Attempt, plan: Plan) -> None:
                 fingerprint=plan.fingerprints.get(key, row.fingerprint),
             )
         )
-
-
-def _give_back_after(place: Place, attempt: Attempt, error: BaseException) -> None:
-    """Give the claim back before anything was published; the first error is the one to tell."""
-    with suppress(Exception):
-        failures = dict.fromkeys(attempt.numbers, str(error) or type(error).__name__)
-        taking.give_back(place, attempt.token, attempt.keys, failures, attempt)

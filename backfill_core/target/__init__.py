@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from backfill_core.errors import TargetError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -99,6 +101,25 @@ class Finding(NamedTuple):
     refuses: bool
     what: str
     cure: str
+
+
+class Defaults:
+    """What a target may inherit in place of writing it: nothing to check, no queries, nothing to let go."""
+
+    def check(self) -> Sequence[Finding]:
+        """Find nothing."""
+        return ()
+
+    def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:  # noqa: ARG002
+        """Refuse a query.
+
+        Raises:
+            TargetError: always.
+        """
+        raise TargetError("this target runs no queries that only read; name a function as the fingerprint")
+
+    def close(self) -> None:
+        """Let nothing go."""
 
 
 if TYPE_CHECKING:

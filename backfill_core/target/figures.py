@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from typing import Any
 
 
 def canonical_number(text: str | None) -> str | None:
@@ -27,3 +29,18 @@ def digest(engine: str, columns: Sequence[tuple[str, str]], rows: int, total: in
     """
     names = json.dumps([f"{name} {kind}" for name, kind in columns], ensure_ascii=False)
     return f"{engine} {names}:{rows}/{total}"
+
+
+def misfits(rows: Iterable[tuple[str | None, tuple[Any, ...]]], keys: Collection[str]) -> dict[str, tuple[int, str]]:
+    """Count what stands in the way of a write, as `Audited` has it, each with an example: for a target without SQL.
+
+    rows: of each its key, None where it belongs to none, and its values of `unique`, none where nothing must be so.
+    """
+    times = Counter(rows)
+    found: dict[str, list[str]] = {"strange": [], "keyless": [], "repeated": []}
+    for (key, values), count in times.items():
+        if key not in keys:
+            found["keyless" if key is None else "strange"] += [key or "NULL"] * count
+        if values:
+            found["repeated"] += [", ".join(map(str, values))] * (count - 1)
+    return {what: (len(examples), examples[0] if examples else "") for what, examples in found.items()}

@@ -13,10 +13,11 @@ from backfill_airflow.owner import caller_of
 from backfill_airflow.partitions import DeniedError, opened_partitions
 from backfill_airflow.source import source_of
 from backfill_airflow.triggers import PartitionFreeTrigger
-from backfill_airflow.verdict import airflow_verdict, conclude, one_line, one_of
+from backfill_airflow.verdict import airflow_verdict, conclude, one_of
 from backfill_core.claims import ATTEMPT
 from backfill_core.errors import HeldError
 from backfill_core.guard import MAX_SHRINK
+from backfill_core.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,10 +37,14 @@ TRIGGERER_GRACE = timedelta(minutes=10)
 class BackfillOperator(BaseOperator):
     """What all operators share.
 
+    `dataset` and `conn_id` are among the templated fields, so that Airflow keeps them with the DAG: so the page of
+    partitions knows which DAGs write a dataset.
+
     :param dataset: whose partitions; without one those of the runner's `daily`.
     :param conn_id: the connection of type `backfill`, in whose store claims, seals and history are; see `BackfillHook`.
     """
 
+    template_fields: Sequence[str] = ("dataset", "conn_id")
     ui_color = "#e8f0e4"
     event_key = "run"
     select: str | None = None
@@ -183,8 +188,8 @@ class WaitingOperator(BackfillOperator):
         deadline = self._deadline or time.time() + self.defer_timeout.total_seconds()
         left = timedelta(seconds=deadline - time.time())
         if left <= timedelta(0):
-            raise AirflowFailException(f"{one_line(held)}, still, after {self.defer_timeout}; {what_of_it}")
-        self.log.info("%s; waiting until it is free, for %s at most", one_line(held), left)
+            raise AirflowFailException(f"{printable(held)}, still, after {self.defer_timeout}; {what_of_it}")
+        self.log.info("%s; waiting until it is free, for %s at most", printable(held), left)
         self.defer(
             trigger=PartitionFreeTrigger(
                 conn_id=self.conn_id,

@@ -55,7 +55,7 @@ class DatasetRangeOperator(DatasetOperator):
     :param claim_as: (templated) in whose name it is done; by default that of `owner` in the run's conf.
     """
 
-    template_fields: Sequence[str] = ("start", "end", "claim_as")
+    template_fields: Sequence[str] = (*DatasetOperator.template_fields, "start", "end", "claim_as")
 
     def __init__(
         self, *, start: str | None = None, end: str | None = None, claim_as: str | None = None, **kwargs: Any

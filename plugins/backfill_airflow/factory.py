@@ -83,7 +83,10 @@ def dataset_dags(
         "tags": ["backfill", dataset.name],
         **dag_options,
     }
-    by_hand = {**shared, "schedule": None}
+
+    def by_hand(verb: str, what: str, params: dict[str, Any]) -> DAG:
+        """Begin a DAG that only its form starts."""
+        return DAG(dag_id=f"{name}.{verb}", schedule=None, params=params, doc_md=what, **shared)
 
     with DAG(
         dag_id=name,
@@ -94,41 +97,38 @@ def dataset_dags(
     ) as daily:
         ReplacePartitionOperator(**replacing)
 
-    with DAG(
-        dag_id=f"{name}.range",
-        params={**_RANGE, **_OWNER, **_REASON, **_ALLOW},
-        doc_md=f"Make a range of `{dataset.name}` again: plan it, reserve all of it, replace it, give it back.",
-        **by_hand,
+    with by_hand(
+        "range",
+        f"Make a range of `{dataset.name}` again: plan it, reserve all of it, replace it, give it back.",
+        {**_RANGE, **_OWNER, **_REASON, **_ALLOW, **_ONLY_PLAN},
     ) as a_range:
         plan = PlanRangeOperator(task_id="plan", start=START, end=END, reason=REASON, fingerprint=fingerprint, **source)
         claim = ClaimRangeOperator(task_id="claim", start=START, end=END, on_sealed="allow", **of)
         replace = ReplacePartitionOperator(**{"allow": ALLOW, **replacing}, start=START, end=END, reason=REASON)
         release = ReleaseRangeOperator(task_id="release", claim=claim.output, **of)
         outcome = RunOutcomeOperator(task_id="outcome")
-        plan >> claim >> replace >> release.as_teardown(setups=claim)
+        wanted = task.short_circuit(task_id="more_than_a_plan")(more_than_a_plan)()
+        plan >> wanted >> claim >> replace >> release.as_teardown(setups=claim)
         release >> outcome.as_teardown(setups=claim, on_failure_fail_dagrun=True)
 
-    with DAG(
-        dag_id=f"{name}.seal",
-        params={**_RANGE, **_REASON},
-        doc_md=f"Declare days of `{dataset.name}` as sent: no run changes them any more.",
-        **by_hand,
+    with by_hand(
+        "seal",
+        f"Declare days of `{dataset.name}` as sent: no run changes them any more.",
+        {**_RANGE, **_REASON},
     ) as seal:
         SealRangeOperator(task_id="seal", start=START, end=END, reason=REASON, **of)
 
-    with DAG(
-        dag_id=f"{name}.unseal",
-        params={**_RANGE, **_REASON},
-        doc_md=f"Take the seals of `{dataset.name}` away. What was sent stays in the history.",
-        **by_hand,
+    with by_hand(
+        "unseal",
+        f"Take the seals of `{dataset.name}` away. What was sent stays in the history.",
+        {**_RANGE, **_REASON},
     ) as unseal:
         UnsealRangeOperator(task_id="unseal", start=START, end=END, reason=REASON, **of)
 
-    with DAG(
-        dag_id=f"{name}.amend",
-        params={**_DATE, **_REASON, **_ALLOW},
-        doc_md=f"Record a sealed day's correction of `{dataset.name}` beside what was sent.",
-        **by_hand,
+    with by_hand(
+        "amend",
+        f"Record a sealed day's correction of `{dataset.name}` beside what was sent.",
+        {**_DATE, **_REASON, **_ALLOW},
     ) as amend:
         AmendPartitionOperator(task_id="amend", date=DATE, reason=REASON, allow=ALLOW, **source)
 
@@ -157,6 +157,11 @@ def key_of(partition: Mapping[str, str]) -> str:
     return partition["key"]
 
 
+def more_than_a_plan(params: Mapping[str, bool] | None = None) -> bool:
+    """Go on after the plan, unless only that was wanted."""
+    return not (params and params.get("only_plan"))
+
+
 def _asked_to_amend(params: Mapping[str, bool] | None = None) -> bool:
     """Go on only where corrections are wanted."""
     return bool(params and params["amend"])
@@ -177,6 +182,7 @@ _ALLOW = {
         description="shrink, growth, empty: where a day is right to be that much smaller or larger, or empty.",
     )
 }
+_ONLY_PLAN = {"only_plan": Param(default=False, type="boolean", title="Only say what would be done")}
 _OWNER = {
     "owner": Param(
         default=None,

@@ -20,11 +20,12 @@ from backfill_airflow.owner import caller_of, name_of, reason_of
 from backfill_airflow.partition import dates_of, parts_of
 from backfill_airflow.partitions import who_holds
 from backfill_airflow.stale import RunStates
-from backfill_airflow.verdict import airflow_verdict, conclude, one_line, one_of
+from backfill_airflow.verdict import airflow_verdict, conclude, one_of
 from backfill_core import UsageError
 from backfill_core.claims import RESERVATION
 from backfill_core.guard import MAX_SHRINK, check_share, claim_lost
 from backfill_core.protocol.judging import EMPTY, GROWTH, SHRINK, Wish
+from backfill_core.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,6 +79,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
     """
 
     template_fields: Sequence[str] = (
+        *BackfillOperator.template_fields,
         "date", "start", "end", "claim_as", "amend_reason", "reason", "select", "fingerprint", "allow",
     )  # fmt: skip
 
@@ -139,7 +141,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
         finally:
             self._is_at_work = False
         for line in written.said:
-            self.log.info("%s", one_line(line))
+            self.log.info("%s", printable(line))
         # What goes on to skip or fail returns nothing, but its receipt is the record of why.
         context["ti"].xcom_push("return_value", dict(written.receipt))
         self._conclude(context, partitions, caller, written)
@@ -153,16 +155,16 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
     def _conclude(self, context: Context, partitions: Partitions, caller: Caller, written: Written) -> None:
         """Say in events and in the log what was written, and end the task as its options say of what was not."""
         for fault in written.failed.values():
-            raise AirflowFailException(one_line(fault))
+            raise AirflowFailException(printable(fault))
         for key, holder in written.lost.items():
-            raise AirflowException(one_line(claim_lost(key, holder)))
+            raise AirflowException(printable(claim_lost(key, holder)))
         corrected = self._amend_if_late(partitions, caller, written.sealed) if self.on_sealed == "amend" else []
         self.announce(context, written.measures, corrected)
         done = bool(written.measures or corrected)
         if written.denied:
             held, what = who_holds(written.denied), "the others were written" if done else "nothing was written"
             if done and self.on_claimed == "skip":
-                self.log.warning("%s; %s", one_line(held), what)
+                self.log.warning("%s; %s", printable(held), what)
             else:
                 self.give_way(sorted(written.denied), caller, held, what)
         if written.sealed and self.on_sealed != "amend":
@@ -179,7 +181,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
     def _leave(self, done: bool, action: str, sentence: str) -> None:
         """End the task; but one that has written something is not skipped: its asset events would be lost."""
         if done and action == "skip":
-            self.log.warning("%s", one_line(sentence))
+            self.log.warning("%s", printable(sentence))
         else:
             conclude(action, sentence)
 
@@ -268,7 +270,7 @@ class RangeOperator(BackfillOperator):
     :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     """
 
-    template_fields: Sequence[str] = ("start", "end", "claim_as")
+    template_fields: Sequence[str] = (*BackfillOperator.template_fields, "start", "end", "claim_as")
 
     def __init__(
         self, *, start: str | None = None, end: str | None = None, claim_as: str | None = None, **kwargs: Any
@@ -305,11 +307,11 @@ class PlanRangeOperator(RangeOperator, SourceOperator):
             caller = caller_of(context, self.claim_as)
             plan = partitions.plan(self.keys_of(context, partitions), caller, Wish())
         self.log.info("%s", plan.said[0])
-        self.log.info("In the name of %s", one_line(name_of(caller)))
+        self.log.info("In the name of %s", printable(name_of(caller)))
         if self.reason:
-            self.log.info("Reason: %s", one_line(self.reason))
+            self.log.info("Reason: %s", printable(self.reason))
         for line in plan.said[1:]:
-            self.log.info("%s", one_line(line))
+            self.log.info("%s", printable(line))
         return plan.receipt
 
 
@@ -349,7 +351,7 @@ class ClaimRangeOperator(RangeOperator, WaitingOperator):
         """Claim the range, or none of it."""
         sealed = self._sealed(partitions, keys)
         receipt = partitions.claim(keys, caller)
-        self.log.info("Claimed %s to %s as %s", keys[0], keys[-1], one_line(name_of(caller)))
+        self.log.info("Claimed %s to %s as %s", keys[0], keys[-1], printable(name_of(caller)))
         return {**receipt, "sealed": sealed}
 
     def _sealed(self, partitions: Partitions, keys: list[str]) -> list[str]:
@@ -428,7 +430,9 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
     :param allow: (templated) of a dataset: which limits don't count: `shrink`, `growth`, `empty`.
     """
 
-    template_fields: Sequence[str] = ("date", "claim_as", "reason", "select", "allow")
+    template_fields: Sequence[str] = (
+        *BackfillOperator.template_fields, "date", "claim_as", "reason", "select", "allow",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -472,16 +476,16 @@ class FindLateOperator(SourceOperator):
     date whose source is gone or broken is a warning in the log.
     """
 
-    template_fields: Sequence[str] = ("select",)
+    template_fields: Sequence[str] = (*BackfillOperator.template_fields, "select")
 
     def execute(self, context: Context) -> list[Any]:
         """Find; see the class."""
         with self.partitions(context) as partitions:
             late = partitions.late()
         for line in late.said:
-            self.log.info("%s", one_line(line))
+            self.log.info("%s", printable(line))
         for line in late.warnings:
-            self.log.warning("%s", one_line(line))
+            self.log.warning("%s", printable(line))
         if more := late.receipt[most_mapped() :]:
             first = more[0].get("key") or more[0].get("dt")
             self.log.warning("%s more are late than Airflow maps, from %s on; run this again", len(more), first)

@@ -23,8 +23,8 @@ def caller_of(context: Context, claim_as: str | None = None) -> Caller:
     person = claim_as or (dag_run.conf or {}).get("owner") or ""
     if not isinstance(person, str):
         raise UsageError(f"the owner in the run's conf is not text: {person!r}")
-    person = person.strip()
-    return Caller(run, ti.task_id, ti.map_index, ti.try_number, "" if person == run else person)
+    person = "" if person.strip() == run else person.strip()
+    return Caller(run, ti.task_id, ti.map_index, ti.try_number, person, owner=person)
 
 
 def name_of(caller: Caller) -> str:

@@ -10,8 +10,9 @@ from backfill_airflow.hook import DEFAULT_CONN_ID
 from backfill_airflow.owner import caller_of
 from backfill_airflow.partitions import opened_partitions, who_holds
 from backfill_airflow.triggers import PartitionFreeTrigger
-from backfill_airflow.verdict import airflow_verdict, one_line
+from backfill_airflow.verdict import airflow_verdict
 from backfill_core.claims import RESERVATION
+from backfill_core.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,5 +91,5 @@ class PartitionFreeSensor(BaseSensorOperator):
             keys = partitions.keys_of(context, self.start, self.end)
             denied = partitions.denied(keys, caller_of(context, self.claim_as), RESERVATION)
         if denied:
-            self.log.info("%s", one_line(who_holds(denied)))
+            self.log.info("%s", printable(who_holds(denied)))
         return keys, denied

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from backfill_airflow.compat import AirflowException, AirflowFailException, AirflowSkipException
 from backfill_core import BackfillError, PartitionError, SourceError, StoreError
 from backfill_core.errors import ClaimLostError, HeldError, OvertakenError, SealedError, TargetError
+from backfill_core.terminal import printable
 
 WORTH_ANOTHER_TRY = (
     ClaimLostError, HeldError, OvertakenError, SealedError, SourceError, StoreError, TargetError,
@@ -29,26 +30,21 @@ def airflow_verdict() -> Iterator[None]:
     try:
         yield
     except PartitionError as error:
-        raise AirflowFailException(one_line(str(error))) from None
+        raise AirflowFailException(printable(str(error))) from None
     except WORTH_ANOTHER_TRY as error:
-        raise AirflowException(one_line(str(error))) from None
+        raise AirflowException(printable(str(error))) from None
     except BackfillError as error:
-        raise AirflowFailException(one_line(str(error))) from None
+        raise AirflowFailException(printable(str(error))) from None
 
 
 def conclude(action: str, sentence: str) -> NoReturn:
     """End the task as an `on_…` option says: `skip`, `fail` for good, or fail so that Airflow retries."""
-    sentence = one_line(sentence)
+    sentence = printable(sentence)
     if action == "skip":
         raise AirflowSkipException(sentence)
     if action == "fail":
         raise AirflowFailException(sentence)
     raise AirflowException(sentence)
-
-
-def one_line(text: str) -> str:
-    """Return a text of somebody else's so that it can't look like a line of the log of its own."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -19,6 +19,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from page_world import World
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools")]
 sys.path.append(str(HERE.parents[1] / "plugins"))  # the stand's tasks, which are in no package
@@ -40,7 +42,9 @@ if find_spec("airflow") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
     # To look for airflow.sdk would import airflow, which reads the home that pytest_configure makes only then.
-    collect_ignore = ["test_end_to_end_3.py" if version("apache-airflow").startswith("2.") else "test_end_to_end_2.py"]
+    of_page = [f"test_page_{of}.py" for of in ("api", "browser", "empty")]
+    of_3, of_2 = ["test_end_to_end_3.py", *of_page], ["test_end_to_end_2.py"]
+    collect_ignore = of_3 if version("apache-airflow").startswith("2.") else of_2
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,6 +62,15 @@ def stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
 def airflow_database() -> None:
     """Make Airflow's metadata database, where it looks for connections that no variable names."""
     subprocess.run([Path(sys.executable).parent / "airflow", "db", "migrate"], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """An Airflow with the page, and a past to look at."""
+    from page_world import page_world
+
+    with page_world(tmp_path_factory.mktemp("page")) as world:
+        yield world
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_the_range_is_given_back_whatever_happens(dags: dict[str, DAG]) -> None:
 
     assert tasks["claim"].is_setup
     assert tasks["release"].is_teardown
-    assert {"plan", "parts", "claim", "replace", "rollup", "release", "outcome"} == set(tasks)
+    assert {"plan", "more_than_a_plan", "parts", "claim", "replace", "rollup", "release", "outcome"} == set(tasks)
 
 
 @pytest.mark.parametrize(

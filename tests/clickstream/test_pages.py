@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -132,3 +134,12 @@ def test_the_answer_from_python_is_as_the_page_says(stand: Stand) -> None:
     answer = verbs.next_day(Stand(stand.broker, pipeline=lambda: None, staging=lambda: None), expected_t_end=spelled(1))
 
     assert answer["t_end"] == spelled(2)
+
+
+def test_the_pictures_of_the_page_are_what_their_tool_draws(tmp_path: Path) -> None:
+    drawn = tmp_path / "new"
+    subprocess.run([sys.executable, str(ROOT / "tools" / "pictures.py"), str(drawn)], check=True, cwd=tmp_path)
+
+    shown = {path.name: path.read_bytes() for path in (ROOT / "docs" / "images").glob("world-*.svg")}
+    assert {path.name: path.read_bytes() for path in drawn.iterdir()} == shown
+    assert all(f"images/{name}" in GENERATOR for name in shown)

@@ -29,10 +29,11 @@ SELECT = "select * from orders where dt >= :start and dt < :end"
 
 
 class Shop:
-    """A folder with a table, its source, and a module that defines the dataset."""
+    """A folder with a table, its source, and a module that defines the dataset; the ledger is in `db`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, db: str = "state.db") -> None:
         self.folder = folder
+        self.db = db
         (folder / "shop.py").write_text(MODULE)
         (folder / "orders.sql").write_text(SELECT)
         self.sql("PRAGMA journal_mode = WAL")
@@ -48,13 +49,18 @@ class Shop:
     def rows(self) -> list[tuple[Any, ...]]:
         return self.sql("SELECT order_id, dt, amount FROM orders_daily ORDER BY 1")
 
+    def environ(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(ROOT), "BACKFILL_DB": self.db, "BACKFILL_DATASETS": "shop.py"}
+
+    def command(self, *words: str, dataset: str = "shop.orders_daily") -> list[str]:
+        return [sys.executable, "-m", "backfill_core", *words, *(("--dataset", dataset) if dataset else ())]
+
     def type(self, *words: str, dataset: str = "shop.orders_daily") -> subprocess.CompletedProcess[str]:
         """Type a command in the folder; nobody is there to be asked."""
-        environ = {**os.environ, "PYTHONPATH": str(ROOT), "BACKFILL_DB": "state.db", "BACKFILL_DATASETS": "shop.py"}
         return subprocess.run(
-            [sys.executable, "-m", "backfill_core", *words, *(("--dataset", dataset) if dataset else ())],
+            self.command(*words, dataset=dataset),
             cwd=self.folder,
-            env=environ,
+            env=self.environ(),
             input="",
             capture_output=True,
             text=True,
@@ -120,7 +126,12 @@ def test_a_sealed_partition_stays_and_what_comes_late_is_a_correction(shop: Shop
     late = shop.answer("late", "--select", SELECT)
     shop.answer("amend", "2026-02-01", "one order came late", "--select", SELECT)
     [line, _] = shop.answer("statement", "2026-02-01", "2026-02-28")["partitions"]
+    *_, sealed, amended = shop.answer("history", "2026-02-01", "2026-02-01")["history"]
 
+    assert (sealed["what"], amended["what"], amended["reason"]) == ("seal", "amend", "one order came late")
+    assert (amended["before"]["amount"], amended["after"]["amount"]) == ("12", "112")
+    assert amended["owner"] == sealed["owner"]
+    assert "one order came late" in shop.type("history").stdout
     assert run["skipped"] == [["2026-02-01", "sealed"]]
     assert [one["key"] for one in late["late"]] == ["2026-02-01"]
     assert (line["published"]["amount"], line["corrected"]["amount"]) == ("12", "112")
@@ -206,9 +217,9 @@ def test_the_status_and_the_history_are_lines_that_a_person_reads(shop: Shop) ->
 
     status, history = shop.type("status"), shop.type("history")
 
-    assert status.stdout.splitlines()[1].startswith("2026-02-01  rows 2, orders 2, amount 12")
-    assert "sealed" in status.stdout
-    assert [word in history.stdout for word in ("publish", "seal", "sent to the board")] == [True] * 3
+    assert status.stdout.splitlines()[-1].startswith("2026-02-01  rows 2, orders 2, amount 12")
+    assert "sealed" in status.stdout.splitlines()[-1]
+    assert [word in history.stdout for word in ("published", "sealed", "sent to the board")] == [True] * 3
 
 
 def test_a_statement_tells_what_readers_saw_at_a_moment(shop: Shop) -> None:

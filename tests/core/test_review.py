@@ -258,8 +258,10 @@ def test_an_owner_can_neither_break_a_table_nor_turn_it_around(backfill: Backfil
 
     shown = shell("status").stdout.splitlines()
 
-    assert len(shown) == 2
-    assert shown[1].endswith(r"two\nlines\u202e")
+    told = [line for line in shown if "two" in line]
+    assert [line.split()[0] for line in told] == ["=", FIRST]  # what is to be looked at, and the date's own line
+    assert all(line.endswith(r"two\nlines\u202e") for line in told)
+    assert "lines" not in "".join(line for line in shown if line not in told)
 
 
 @pytest.mark.parametrize(

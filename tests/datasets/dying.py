@@ -7,8 +7,8 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from backfill_core.conformance.stepping import At, stepped
-from backfill_core.errors import BackfillError
+from backfill_core.conformance.stepping import At, Died, stepped
+from backfill_core.errors import BackfillError, TargetError
 from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours, one_try
 from tests.faults.killing import die_at
 
@@ -31,6 +31,15 @@ def staged(shop: Shop, orders: Guarded, caller: Caller) -> None:
         shop.sql(f"INSERT INTO {partition.staging} {shop.source} WHERE dt <= '{BOTH[-1]}'")
 
 
+def refused(shop: Shop, orders: Guarded, caller: Caller) -> object:
+    """Write what the database refuses at the publication, as another day has the numbers."""
+    return write(shop._replace(clashes=True), orders, caller)
+
+
+def refused_staged(shop: Shop, orders: Guarded, caller: Caller) -> None:
+    staged(shop._replace(clashes=True), orders, caller)
+
+
 def adopt(shop: Shop, orders: Guarded, caller: Caller) -> WriteAnswer:
     return orders.adopt(BOTH, caller, "it is right")
 
@@ -47,14 +56,17 @@ def settle(_shop: Shop, orders: Guarded, _caller: Caller = OTHER) -> object:
     return orders.settle(force=True)
 
 
-VERBS: dict[str, Verb] = {one.__name__: one for one in (write, staged, adopt, seal, unseal, settle)}
+VERBS: dict[str, Verb] = {
+    one.__name__: one for one in (write, staged, refused, refused_staged, adopt, seal, unseal, settle)
+}
 
 
-def die_at_step(shop: Shop, verb: str, number: int) -> None:
+def die_at_step(shop: Shop, verb: str, number: int, caller: Caller | None = None) -> None:
     """Be killed before the numbered step, from 0; or after the last one."""
     at = At(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
     with shop.open(around=stepped(at)) as orders:
-        VERBS[verb](shop, orders, one_try(number))
+        with suppress(TargetError):
+            VERBS[verb](shop, orders, caller or one_try(number))
         at.after_all()
 
 
@@ -65,11 +77,11 @@ def freeze_at_step(shop: Shop, verb: str, number: int) -> None:
         VERBS[verb](shop, orders, one_try(number))
 
 
-def die_at_statement(shop: Shop, verb: str, number: int) -> None:
+def die_at_statement(shop: Shop, verb: str, number: int, caller: Caller | None = None) -> None:
     """Be killed before the numbered statement, from 0, is sent."""
     die_at(number + 1, after=False)
-    with shop.open() as orders:
-        VERBS[verb](shop, orders, one_try(number))
+    with shop.open() as orders, suppress(TargetError):
+        VERBS[verb](shop, orders, caller or one_try(number))
 
 
 # what puts it right
@@ -101,11 +113,7 @@ RECOVERIES = [by_a_later_try, by_another_once_it_is_stale, by_settling_first]
 # dying without a process
 
 
-class Died(BaseException):
-    """The attempt goes no further, and nothing of it is heard any more."""
-
-
-class Dies:
+class DiesAtPublication:
     """An act that lets an attempt get as far as the publication, or as the next step after it."""
 
     def __init__(self, *, published: bool) -> None:
@@ -120,5 +128,5 @@ class Dies:
 
 def leave_open(shop: Shop, number: int, *, published: bool) -> None:
     """Leave the intents of a write open: before its publication, or after it."""
-    with suppress(Died), shop.open(around=stepped(Dies(published=published))) as orders:
+    with suppress(Died), shop.open(around=stepped(DiesAtPublication(published=published))) as orders:
         write(shop, orders, one_try(number))

@@ -60,6 +60,7 @@ class Shop(NamedTuple):
 
     schema: of the tables in PostgreSQL, empty in SQLite; name: of the dataset and its table.
     version: of what is written from here: the amount of each order.
+    clashes: whether the orders come with the numbers of their neighbours', which `number_orders_once` forbids.
     """
 
     db: str
@@ -67,6 +68,7 @@ class Shop(NamedTuple):
     schema: str = ""
     name: str = "orders"
     version: int = 0
+    clashes: bool = False
 
     def of(self, version: int) -> Shop:
         """Return the same shop, as a writer of another version sees it."""
@@ -123,7 +125,8 @@ class Shop(NamedTuple):
 
     @property
     def source(self) -> str:
-        return f"SELECT dt, id, {self.version} AS amount FROM {self.at(f'source_{self.name}')}"
+        number = "30 - id" if self.clashes else "id"
+        return f"SELECT dt, {number} AS id, {self.version} AS amount FROM {self.at(f'source_{self.name}')}"
 
     def fill(self, partition: Partition) -> None:
         partition.fill(self.select)
@@ -137,6 +140,23 @@ class Shop(NamedTuple):
         with self.open(wait=wait) as orders:
             orders.write(KEYS, self.fill, BEGINNER)
             orders.seal([SENT], BEGINNER, "sent")
+
+    def number_orders_once(self) -> None:
+        """Let the database refuse an order's number that another day has: at the publication, not before it.
+
+        PostgreSQL would tell at the audit already, as every constraint is looked at there. What fails at its COMMIT is
+        a trigger of our own side rows.
+        """
+        if not self.schema:
+            self.sql(f"CREATE UNIQUE INDEX one_number_{self.name} ON {{orders}} (id)")
+            return
+        self.sql(
+            f"CREATE FUNCTION {self.at('number_once')}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF EXISTS (SELECT FROM {{orders}} GROUP BY id HAVING count(*) > 1) THEN"
+            " RAISE EXCEPTION 'a duplicate number' USING ERRCODE = 'unique_violation'; END IF; RETURN NULL; END $$;"
+            f" CREATE CONSTRAINT TRIGGER number_once AFTER UPDATE ON {self.at('_bf_partitions')}"
+            f" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {self.at('number_once')}()"
+        )
 
     def rows(self) -> Rows:
         """Return what readers see."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 
+import psycopg
+import psycopg2
 import pytest
 
 from backfill_core.conformance.stepping import At, stepped
 from tests.datasets.dying import VERBS, settle
-from tests.datasets.shop import OTHER, Shop, one_try
+from tests.datasets.shop import BOTH, OTHER, Shop, one_try
 
 
 @pytest.mark.parametrize("verb", ["write", "staged", "adopt"])
@@ -41,3 +44,24 @@ def test_a_write_that_breaks_off_at_any_step_leaves_no_claim_behind(
         shop.check()
     print(f"broke off at {number} steps")
     assert number > 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        sqlite3.OperationalError("no such table: mine"),
+        psycopg.errors.UndefinedTable("mine is not there"),
+        psycopg2.OperationalError("mine went away"),
+    ],
+)
+def test_an_error_of_the_users_own_driver_comes_out_as_it_is(shop: Shop, error: Exception) -> None:
+    before = shop.rows()
+
+    with shop.open() as orders:
+        with pytest.raises(type(error)) as raised, orders.replacing(BOTH, OTHER):
+            raise error
+        [failure] = {line["failure"] for line in orders.status(*BOTH)["partitions"]}
+
+    assert raised.value is error
+    assert failure == str(error)
+    assert shop.rows() == before

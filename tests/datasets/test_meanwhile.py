@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from backfill_core.conformance.stepping import At, stepped
-from backfill_core.errors import BackfillError, ChangedError, DriftError, StoppedError, TargetError
+from backfill_core.errors import BackfillError, ChangedError, DriftError, StoppedError
 from backfill_core.protocol.judging import Wish
 from tests.datasets.dying import settle, staged, write
-from tests.datasets.shop import BOTH, DAY, OTHER, SENT, Shop, one_try
+from tests.datasets.shop import BOTH, DAY, OTHER, Shop, one_try
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -155,32 +155,6 @@ def test_a_ledger_from_an_hour_ago_at_any_step_stops_the_key_until_it_was_looked
             orders.adopt(BOTH, OTHER, "it is from a backup")
         shop.check()
     assert number > 8
-
-
-# a publication that the database refuses
-
-
-@pytest.mark.parametrize("verb", [write, staged])
-def test_a_publication_that_shares_a_unique_key_with_a_neighbour_leaves_everything_as_it_was(
-    shop: Shop, verb: Verb
-) -> None:
-    shop.sql("CREATE UNIQUE INDEX one_id_" + shop.name + " ON {orders} (id)")
-    shop.sql(f"UPDATE {{source}} SET id = 30 WHERE dt = '{DAY}'")  # that of the sealed day
-    before = shop.rows()
-
-    with shop.open() as orders, pytest.raises(TargetError, match=r"(?i)unique|duplicate"):
-        verb(shop.of(1), orders, one_try(1))
-
-    assert shop.rows() == before
-    with shop.open() as orders:
-        lines = orders.status()["partitions"]
-        assert {line["key"] for line in lines if line["failure"]} == set(BOTH)
-        assert SENT not in BOTH
-    shop.check()
-    shop.sql(f"UPDATE {{source}} SET id = 0 WHERE dt = '{DAY}'")
-    with shop.open() as orders:
-        verb(shop.of(1), orders, one_try(1, of=2))
-    assert shop.seen() == 1
 
 
 # a reader

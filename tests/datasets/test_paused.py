@@ -14,11 +14,19 @@ import psycopg
 import pytest
 from psycopg.sql import SQL
 
-from backfill_core.errors import BackfillError, FenceTimeoutError, HeldError, OutcomeUnknownError, StoreError
+from backfill_core.conformance.stepping import stepped
+from backfill_core.errors import (
+    BackfillError,
+    DriftError,
+    FenceTimeoutError,
+    HeldError,
+    OutcomeUnknownError,
+    StoreError,
+)
 from backfill_core.ledger import postgres as postgres_ledger
 from backfill_core.store import sqlite as sqlite_store
-from tests.datasets.dying import seal, settle, staged, unseal, write
-from tests.datasets.shop import OTHER, Shop, all_but_ours, one_try
+from tests.datasets.dying import refused, seal, settle, staged, unseal, write
+from tests.datasets.shop import BOTH, OTHER, Shop, all_but_ours, one_try
 from tests.faults.killing import through
 
 if TYPE_CHECKING:
@@ -26,16 +34,16 @@ if TYPE_CHECKING:
 
     from tests.datasets.dying import Verb
 
-    Rival = Callable[[Shop, int], None]
+    Rival = Callable[[Shop, int], object]
 
 LONG = os.environ.get("BACKFILL_FAULTS") == "long"
 KEPT_OUT = (FenceTimeoutError, HeldError, StoreError)
 """What others hear of a sleeper inside of a transaction."""
 
 
-def a_later_try(shop: Shop, number: int) -> None:
+def a_later_try(shop: Shop, number: int) -> object:
     with shop.open() as orders:
-        write(shop, orders, one_try(number, of=2))
+        return write(shop, orders, one_try(number, of=2))["skipped"]
 
 
 def another_run(shop: Shop, _number: int) -> None:
@@ -60,7 +68,20 @@ def a_settler(shop: Shop, _number: int) -> None:
         settle(shop, orders)
 
 
-RIVALS: list[Rival] = [a_later_try, another_run, a_sealer, a_sealer_who_thought_better_of_it, a_settler]
+def an_unsealer(shop: Shop, _number: int) -> None:
+    with shop.open() as orders:
+        settle(shop, orders)
+        unseal(shop, orders, OTHER)
+
+
+def a_writer(shop: Shop, _number: int) -> object:
+    """Write, where it isn't sealed; return what was left out: whoever is left out has had no word."""
+    with shop.open(stale=all_but_ours) as orders:
+        return write(shop, orders, OTHER)["skipped"]
+
+
+WRITERS: list[Rival] = [a_later_try, another_run, a_sealer, a_sealer_who_thought_better_of_it, a_settler]
+SEALERS: list[Rival] = [a_later_try, a_writer, a_sealer, an_unsealer, a_sealer_who_thought_better_of_it, a_settler]
 
 
 @pytest.fixture(autouse=True)
@@ -98,25 +119,31 @@ def has_taken_its_keys(shop: Shop, ids: list[str]) -> bool:
         return any(ledger.find(name, one) or one in {claim.id for claim in ledger.claims(name)} for one in ids[:1])
 
 
-def meet(shop: Shop, verb: Verb, number: int, rival: Rival) -> bool:
-    """Let a rival meet a write at a numbered statement; return whether there was such a statement.
+def in_force(shop: Shop) -> tuple[object, object]:
+    """Return what readers see, and what is sealed for them."""
+    with shop.open() as orders:
+        return shop.rows(), {key: side.mark for key, side in orders.target.look(BOTH).items()}
 
-    rows: what readers saw when the rival was through, where the write had taken its keys before.
+
+def meet(shop: Shop, verb: Verb, number: int, rival: Rival, *, by_step: bool = False) -> bool:
+    """Let a rival meet a verb at a numbered statement, or step; return whether there was such a one.
+
+    seen: what was there when the rival was through, where the sleeper had taken its keys before.
     """
-    rows: list[Any] = []
+    seen: list[object] = []
     ids: list[str] = []
 
     def come() -> None:
         has_entered = has_taken_its_keys(shop, ids)
-        rival(shop.of(2 * number + 2), number)
-        if has_entered:
-            rows.extend(shop.rows())
+        left_out = rival(shop.of(2 * number + 2), number)
+        if has_entered and not left_out:
+            seen.append(in_force(shop))
 
     sleeper, answer = Sleeper(number, come), None
     error: Exception | None = None
-    end = through(sleeper)
+    end = through(sleeper if not by_step else lambda send: send())
     try:
-        with shop.open(ids=ids) as orders:
+        with shop.open(ids=ids, around=stepped(lambda _: sleeper(lambda: None)) if by_step else None) as orders:
             answer = verb(shop.of(2 * number + 1), orders, one_try(number))
     except (BackfillError, psycopg.Error, sqlite3.Error) as caught:  # a driver's: what it was to fill has been swept
         error = caught
@@ -124,29 +151,56 @@ def meet(shop: Shop, verb: Verb, number: int, rival: Rival) -> bool:
         end()
 
     shop.seen()
-    assert not rows or shop.rows() == rows, "the sleeper had the last word"
+    assert seen in ([], [in_force(shop)]), "the sleeper had the last word"
     if sleeper.kept_out:
         rival(shop.of(2 * number + 2), number)
     with shop.open() as orders:
         settle(shop, orders)
-        published = {line["token"] for line in orders.history()}
+        done = {line["token"] for line in orders.history()}
         unseal(shop, orders, OTHER)
-    if isinstance(answer, dict) and answer["published"]:
-        assert ids[0] in published, "it was told that it published"
+    if isinstance(answer, dict) and any(answer.get(what) for what in ("published", "new", "unsealed")):
+        assert ids[0] in done, "it was told that it did it"
     if error and not isinstance(error, (OutcomeUnknownError, StoreError)):
-        assert ids[0] not in published, f"it was told {error!r}"
+        assert done.isdisjoint(ids), f"it was told {error!r}"
+        assert not isinstance(error, DriftError), "nobody wrote past us"
     shop.check()
     return sleeper.was_met
+
+
+def meet_everywhere(
+    shop: Shop, verb: Verb, rivals: list[Rival], before: Verb | None = None, *, by_step: bool = False
+) -> int:
+    """Let each statement, or step, of a verb be met by one of the rivals, in the long run by all; count them.
+
+    before: what is done before the verb, each time.
+    """
+    for number in itertools.count():
+        met = []
+        for at, rival in enumerate(rivals):
+            if LONG or at == number % len(rivals):
+                if before is not None:
+                    with shop.open() as orders:
+                        before(shop, orders, OTHER)
+                met.append(meet(shop, verb, number, rival, by_step=by_step))
+        if not any(met):
+            break
+    print(f"met at {number} {'steps' if by_step else 'statements'}")
+    return number
 
 
 @pytest.mark.parametrize(
     "verb", [write, staged] if LONG else [write]
 )  # staged: minutes, as the sleeper holds its table
 def test_a_sleeper_has_never_the_last_word(shop: Shop, verb: Verb) -> None:
-    """Each statement is met by one rival, in the long run by all of them."""
-    for number in itertools.count():
-        met = [meet(shop, verb, number, rival) for at, rival in enumerate(RIVALS) if LONG or at == number % len(RIVALS)]
-        if not any(met):
-            break
-    print(f"met at {number} statements")
-    assert number > 50
+    assert meet_everywhere(shop, verb, WRITERS) > 50
+
+
+def test_one_whose_publication_is_refused_has_never_the_last_word(shop: Shop) -> None:
+    shop.number_orders_once()
+
+    assert meet_everywhere(shop, refused, WRITERS, by_step=not LONG) > 8
+
+
+@pytest.mark.parametrize(("verb", "before"), [(seal, None), (unseal, seal)])
+def test_a_sleeper_over_a_seal_has_never_the_last_word(shop: Shop, verb: Verb, before: Verb | None) -> None:
+    assert meet_everywhere(shop, verb, SEALERS, before) > 20

@@ -123,7 +123,10 @@ def froze(process: ForkServerProcess) -> bool:
     def state() -> str:
         if not process.is_alive():
             return "X"
-        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        try:
+            return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):  # it has ended since
+            return "X"
 
     wait_until(lambda: state() in "TX", "the process is frozen")
     return state() == "T"

@@ -20,6 +20,7 @@ from backfill_core.errors import (
 )
 from backfill_core.guarded import Guarded, Wish
 from backfill_core.ledger import OPEN, PUBLISH
+from backfill_core.protocol import comparing
 from backfill_core.protocol.judging import EMPTY, GROWTH, SHRINK
 from tests.ledger.conftest import DAY, ME, NEXT, OTHER, THIRD, guarded, put
 from tests.model.promises import DATASET
@@ -243,6 +244,28 @@ def test_a_correction_with_rows_of_another_key_is_refused(orders: Guarded) -> No
     assert orders.statement()["partitions"][0]["corrections"] == 0
 
 
+def test_the_history_has_each_correction_between_the_seals_with_who_and_why(orders: Guarded) -> None:
+    orders.write([DAY], put(1), ME)
+    orders.seal([DAY], ME, "sent")
+    orders.amend(DAY, put(1, 5), OTHER, "five came late")
+    orders.amend(DAY, put(1, 5, 6), OTHER, "six came later")
+    orders.unseal([DAY], ME, "send it again")
+
+    lines = orders.history()
+
+    assert [(line["what"], line["owner"], line["reason"]) for line in lines if line["reason"]] == [
+        ("seal", "me", "sent"),
+        ("amend", "other", "five came late"),
+        ("amend", "other", "six came later"),
+        ("unseal", "me", "send it again"),
+    ]
+    assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
+    assert [(line["before"], line["after"]) for line in lines if line["what"] == "amend"] == [
+        ({"rows": 1, "orders": "1", "amount": "1"}, {"rows": 2, "orders": "2", "amount": "6"}),
+        ({"rows": 1, "orders": "1", "amount": "1"}, {"rows": 3, "orders": "3", "amount": "12"}),
+    ]
+
+
 def test_what_was_never_sealed_is_not_amended(orders: Guarded) -> None:
     orders.write([DAY], put(1), ME)
 
@@ -285,8 +308,54 @@ def test_a_set_is_told_by_its_keys_and_counts_move_with_it(orders: Guarded, ledg
 
     [counts] = ledger.counts()
 
-    assert counts[:7] == (DATASET.name, 3, 2, 2, 1, 0, 0)
-    assert counts.newest == NEXT
+    assert counts[:8] == (DATASET.name, 3, 2, 2, 1, 0, 0, 0)
+    assert (counts.oldest, counts.newest, counts.sealed_up_to) == (DAY, NEXT, DAY)
+    assert (counts.latest_at, counts.latest_by) == (ledger.rows(DATASET.name, NEXT, NEXT)[0].confirmed_at, "me")
+    assert counts.checked_at == counts.latest_at
+
+
+def test_what_is_late_is_kept_until_it_is_corrected_or_unsealed(orders: Guarded, ledger: Ledger) -> None:
+    orders.write([DAY, NEXT, THIRD], put(1), ME)
+    orders.seal([DAY, NEXT], ME)
+
+    orders.late(put(1, 4))
+
+    told = {row.key: (row.late, row.compared_at is None) for row in ledger.rows(DATASET.name)}
+    words = "rows was 1, is 2; orders was 1, is 2; amount was 1, is 5"
+    assert told == {DAY: (words, False), NEXT: (words, False), THIRD: (None, True)}
+    assert ledger.counts()[0].late == 2
+    assert ledger.counts()[0].checked_at == ledger.rows(DATASET.name)[0].compared_at
+
+    orders.amend(DAY, put(1, 4), ME, "came late")
+    orders.unseal([NEXT], ME, "a mistake")
+
+    assert [row.late for row in ledger.rows(DATASET.name)] == [None, None, None]
+    assert ledger.counts()[0].late == 0
+    assert orders.late(put(1, 4))["late"] == []
+
+
+def test_a_correction_that_came_while_the_source_was_measured_is_not_called_late(
+    orders: Guarded, ledger: Ledger
+) -> None:
+    orders.write([DAY], put(1), ME)
+    orders.seal([DAY], ME)
+
+    measured_before = ledger.rows(DATASET.name)
+    orders.amend(DAY, put(1, 4), ME, "came late")
+    comparing.note_late(orders._place, measured_before, {DAY: "amount was 1, is 5"})
+
+    assert ledger.rows(DATASET.name)[0].late is None
+
+
+def test_who_reserved_and_who_gave_back_is_in_the_history_with_a_reason(orders: Guarded) -> None:
+    bob = Caller("", person="bob")
+    orders.claim([DAY], bob, "the source is being mended")
+    orders.claim([NEXT], bob)
+
+    orders.release(owner="bob")
+
+    lines = [(line["key"], line["what"], line["owner"], line["reason"]) for line in orders.history()]
+    assert lines == [(DAY, "claim", "bob", "the source is being mended")]
 
 
 def test_a_dead_attempt_is_settled_by_the_next_try_of_its_task(orders: Guarded, target: SimulatedTarget) -> None:

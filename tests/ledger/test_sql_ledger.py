@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core.claims import RESERVATION, Claim
-from backfill_core.errors import StoreError
-from backfill_core.ledger import KeyRow, statements
+from backfill_core.errors import NoStoreError, StoreError
+from backfill_core.ledger import Counts, KeyRow, statements
 from backfill_core.ledger import tables as ledger_tables
-from backfill_core.ledger.opening import open_ledger
+from backfill_core.ledger.opening import look_at_ledger, open_ledger
+from backfill_core.store import create_store
 from backfill_core.target import Measured
 from tests.ledger.conftest import DAY, ME, NEXT, guarded, put
 from tests.model.promises import DATASET
@@ -133,7 +134,40 @@ def test_tables_of_the_version_before_are_made_into_this_one(db: str, monkeypatc
     with open_ledger(db) as ledger:
         with ledger._database.reading() as execute:
             found = list(execute("SELECT added FROM ledger_keys", {})), list(execute(statements.SCHEMA, {}))
-        assert (ledger.rows(DATASET.name), found) == (before, ([(None,)], [(2,)]))
+        assert (ledger.rows(DATASET.name), found) == (before, ([(None,)], [(len(more),)]))
+
+
+def test_a_ledger_of_the_first_version_keeps_what_it_knows(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as first:
+        first.setattr("backfill_core.ledger.ledger.VERSIONS", ledger_tables.VERSIONS[:1])
+        with open_ledger(db) as ledger, ledger._database.changing() as execute:
+            execute(
+                "INSERT INTO ledger_keys (dataset, key, number, version, seal, seals, token, owner, confirmed_at,"
+                " checked_at) VALUES ('shop', '2026-02-01', 1, 1, 0, 0, 't', 'anna', '2026-02-02', '2026-02-03')",
+                {},
+            )
+            execute("INSERT INTO ledger_counts VALUES ('shop', 1, 1, 0, 0, 0, 0, '2026-02-01', '2026-02-02')", {})
+
+    with pytest.raises(StoreError, match="of version 1, and this release needs 2"):
+        look_at_ledger(db)
+    with open_ledger(db) as ledger:
+        [counts] = ledger.counts()
+
+    assert counts == Counts(
+        "shop", 1, 1, 0, 0, 0, 0, 0, "2026-02-01", "2026-02-02", "anna", "2026-02-03", "2026-02-01", None
+    )
+
+
+def test_looking_makes_nothing(db: str) -> None:
+    with pytest.raises(NoStoreError):
+        look_at_ledger(db)
+    create_store(db)
+    with pytest.raises(NoStoreError, match="no ledger of datasets yet"):
+        look_at_ledger(db)
+    open_ledger(db).close()
+
+    with look_at_ledger(db) as ledger:
+        assert ledger.counts() == []
 
 
 def test_keys_are_in_the_order_of_code_points(db: str) -> None:

@@ -30,9 +30,10 @@ FIRST = ("2026-02-01",)
 BOTH = ("2026-02-01", "2026-02-02")
 
 
-def place(stage: Stage, *, stale: bool) -> Place:
+def place(stage: Stage, *, stale: bool, left_behind: bool = False) -> Place:
     """Return the model's dataset as the actor sees it."""
-    ledger, target = StagedLedger(stage, in_two=not ROWS_ARE_LOCKED[""]), StagedTarget(stage)
+    ledger = StagedLedger(stage, in_two=not ROWS_ARE_LOCKED[""], left_behind=left_behind)
+    target = StagedTarget(stage)
     return promises.place(ledger, target, stage.new_id, stale=stale)  # type: ignore[arg-type]
 
 
@@ -47,12 +48,22 @@ def told(act: Callable[[], str]) -> str:
 
 
 def writer(
-    caller: Caller, amount: int, keys: tuple[str, ...] = FIRST, *, stale: bool = False, staged: bool = True
+    caller: Caller,
+    amount: int,
+    keys: tuple[str, ...] = FIRST,
+    *,
+    stale: bool = False,
+    staged: bool = True,
+    left_behind: bool = False,
 ) -> Play:
-    """Somebody who writes keys. stale: whether every claim that is met is taken for dead."""
+    """Somebody who writes keys.
+
+    stale: whether every claim that is met is taken for dead.
+    left_behind: whether it goes on with the former ledger, where a backup took its place.
+    """
 
     def play(stage: Stage) -> str:
-        here = place(stage, stale=stale)
+        here = place(stage, stale=stale, left_behind=left_behind)
 
         def act() -> str:
             attempt = taking.take(here, keys, caller, "")
@@ -161,5 +172,6 @@ def _back_up(world: World) -> None:
 
 def _restore(world: World) -> None:
     assert world.backup is not None
+    world.left = world.ledger
     world.ledger = world.backup.copy()
     world.restored = True

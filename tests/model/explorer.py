@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DONE, LOST_DONE, LOST_UNDONE = "done", "answer lost, done", "answer lost, not done"
 LEDGER_COMMITS = ("ledger.change",)
-LOCAL = ("write.end", "target.sweep")
+LOCAL = ("write.end",)
 """Calls that nobody else's step can tell from none: they are made at once, so that there are fewer orders."""
 TARGET_COMMITS = ("target.fence", "target.mark", "target.adopt", "write.publish")
 
@@ -34,6 +34,7 @@ class Unwind(BaseException):
 class World:
     """What outlives every actor: the ledger, the target, a backup of the ledger, and what happened so far.
 
+    left: the ledger that a backup took the place of, where somebody may still use it.
     sealed: by key, what readers see under a seal.
     entered: by key, the token of the latest write that began while it held its claim.
     published: each token that a commit of the target made visible, with its key.
@@ -44,6 +45,7 @@ class World:
         self.ledger = ledger
         self.target = target
         self.backup: SimulatedLedger | None = None
+        self.left: SimulatedLedger | None = None
         self.restored = False
         self.sealed: dict[str, tuple[int, ...]] = {}
         self.entered: dict[str, str] = {}
@@ -54,6 +56,7 @@ class World:
         """Return another, to be changed by a call: only what that may change is another."""
         of_ledger, of_target = call.startswith("ledger."), call.startswith(("target.", "write."))
         made = World(self.ledger if of_target else self.ledger.copy(), self.target if of_ledger else self.target.copy())
+        made.left = self.left.copy() if self.left and not of_target else self.left
         made.backup, made.restored, made.published = self.backup, self.restored, self.published
         made.sealed, made.entered = dict(self.sealed), dict(self.entered)
         return made
@@ -62,8 +65,8 @@ class World:
         """Return what tells it from others."""
         if self._digest is None:
             so_far = (self.restored, self.published, sorted(self.sealed.items()), sorted(self.entered.items()))
-            backup = self.backup.content() if self.backup else None
-            self._digest = (_digest(self.ledger), _digest(self.target), hash(repr((backup, so_far))))
+            others = [ledger and ledger.content() for ledger in (self.backup, self.left)]
+            self._digest = (_digest(self.ledger), _digest(self.target), hash(repr((others, so_far))))
         return self._digest
 
 
@@ -271,11 +274,19 @@ class Begun:
 
 
 class StagedLedger:
-    """The ledger as an actor sees it. `in_two`: without row locks a transaction is two steps."""
+    """The ledger as an actor sees it.
 
-    def __init__(self, stage: Stage, *, in_two: bool = False) -> None:
+    in_two: without row locks a transaction is two steps.
+    left_behind: the actor knows nothing of a backup that took the ledger's place, and goes on with the former one.
+    """
+
+    def __init__(self, stage: Stage, *, in_two: bool = False, left_behind: bool = False) -> None:
         self._stage = stage
         self._in_two = in_two
+        self._left_behind = left_behind
+
+    def _of(self, world: World) -> SimulatedLedger:
+        return world.left if self._left_behind and world.left else world.ledger
 
     def change(
         self, dataset: str, keys: Sequence[str], step: Callable[[Page], Any], *, token: str = "", caller: Any = None
@@ -285,21 +296,23 @@ class StagedLedger:
             return self._stage.call(
                 "ledger.change" if keys else "ledger.find",
                 lambda world: observed(
-                    world, lambda: world.ledger.change(dataset, keys, step, token=token, caller=caller)
+                    world, lambda: self._of(world).change(dataset, keys, step, token=token, caller=caller)
                 ),
             )
 
         def begin(world: World) -> Begun:
-            page = world.ledger.load(dataset, keys, token, caller)
+            page = self._of(world).load(dataset, keys, token, caller)
             return Begun(page, step(page))
 
         begun = self._stage.call("ledger.begin", begin)
-        self._stage.call("ledger.commit", lambda world: observed(world, lambda: world.ledger.keep(dataset, begun.page)))
+        self._stage.call(
+            "ledger.commit", lambda world: observed(world, lambda: self._of(world).keep(dataset, begun.page))
+        )
         return begun.answer
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def ask(*arguments: Any) -> Any:
-            return self._stage.call(f"ledger.{name}", lambda world: getattr(world.ledger, name)(*arguments))
+            return self._stage.call(f"ledger.{name}", lambda world: getattr(self._of(world), name)(*arguments))
 
         return ask
 
@@ -324,6 +337,9 @@ class StagedTarget:
             return self._stage.call(f"target.{name}", lambda world: getattr(world.target, name)(*arguments, **options))
 
         return ask
+
+    def sweep(self, tokens: Sequence[str]) -> None:
+        """Leave what is staged where it is: nothing may depend on a sweep, and it must not be what stops a sleeper."""
 
     def mark(self, mark: str | None, expected: Mapping[str, Any], ledger: str, wait: float) -> frozenset[str]:
         """Set a mark, or take it away; remember what readers see under it."""

@@ -184,16 +184,22 @@ class SimulatedLedger:
     def _counts_of(self, dataset: str) -> Counts:
         rows = self.rows(dataset)
         published = [row for row in rows if row.token is not None]
+        latest = max(published, key=lambda row: row.confirmed_at or "", default=None)
         return Counts(
-            dataset,
-            len(rows),
-            len(published),
-            len({claim.key for claim in self.claims(dataset)}),
-            sum(row.seal > 0 for row in rows),
-            sum(row.failure is not None for row in rows),
-            sum(row.drift is not None for row in rows),
-            max((row.key for row in published), default=None),
-            max((row.confirmed_at for row in published if row.confirmed_at), default=None),
+            dataset=dataset,
+            keys=len(rows),
+            published=len(published),
+            held=len({claim.key for claim in self.claims(dataset)}),
+            sealed=sum(row.seal > 0 for row in rows),
+            failed=sum(row.failure is not None for row in rows),
+            drifted=sum(row.drift is not None for row in rows),
+            late=sum(row.late is not None for row in rows),
+            newest=max((row.key for row in published), default=None),
+            latest_at=latest and latest.confirmed_at,
+            latest_by=latest and latest.owner,
+            checked_at=max((at for row in rows for at in (row.checked_at, row.compared_at) if at), default=None),
+            oldest=min((row.key for row in published), default=None),
+            sealed_up_to=max((row.key for row in rows if row.seal), default=None),
         )
 
     def forget(self, dataset: str, before: str) -> int:

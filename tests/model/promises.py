@@ -119,7 +119,7 @@ def _check_one_writer(world: World) -> None:
         writers = [
             claim
             for claim in world.ledger.all_claims.values()
-            if claim.key == key and claim.kind == "attempt" and claim.id not in sealing_now
+            if claim.key == key and claim.kind == "attempt" and not claim.ended and claim.id not in sealing_now
         ]
         assert len(writers) <= 1, f"{[claim.holder for claim in writers]} write {key} at once"
 

@@ -143,6 +143,17 @@ def a_publication_does_not_compare_the_mark(patch: pytest.MonkeyPatch) -> None:
     compare_without(patch, "mark")
 
 
+@mutant("a ledger from a backup, and a writer who still has the former one")
+def a_publication_does_not_compare_the_ledger(patch: pytest.MonkeyPatch) -> None:
+    compare = SimulatedTarget.compare
+
+    def compare_all_but_the_ledger(target: SimulatedTarget, expected: Any, *_: Any) -> None:
+        ledgers = {target.side(key).ledger for key in expected}
+        compare(target, expected, "", frozenset(ledger for ledger in ledgers if ledger))
+
+    patch.setattr(SimulatedTarget, "compare", compare_all_but_the_ledger)
+
+
 @mutant("a set whose answers get lost, and a settler")
 def no_answer_is_taken_for_no(patch: pytest.MonkeyPatch) -> None:
     def give_up(*_: Any) -> None:

@@ -56,6 +56,9 @@ SCENARIOS = {
     "an unsealer, a sealer and a settler": Scenario(
         {"unsealer": unsealer(), "sealer": sealer(), "settler": settler()}, SEALED
     ),
+    "an unsealer, and a writer who takes it for dead": Scenario(
+        {"unsealer": unsealer(), "one": writer(TRY_1, 2, stale=True)}, SEALED, 1
+    ),
     "an amender and an unsealer": Scenario({"amender": amender(), "unsealer": unsealer()}, SEALED, 1),
     "an adopter and a writer": Scenario({"adopter": adopter(), "one": writer(TRY_1, 2)}, (), 1),
     "a ledger from a backup under a writer": Scenario(
@@ -66,6 +69,9 @@ SCENARIOS = {
     ),
     "a ledger from a backup, and somebody says so": Scenario(
         {"one": writer(TRY_1, 2), "administrator": administrator(says_so=True)}, (FIRST,), 1
+    ),
+    "a ledger from a backup, and a writer who still has the former one": Scenario(
+        {"one": writer(TRY_1, 2, left_behind=True), "administrator": administrator(says_so=True)}, (FIRST,)
     ),
     "a ledger from a backup under a sealer and a writer": Scenario(
         {"sealer": sealer(), "one": writer(TRY_1, 2), "administrator": administrator()}, (FIRST,)
@@ -102,7 +108,9 @@ FOR_LONG = {
 def test_every_promise_holds_in_every_order_of_steps(name: str) -> None:
     actors, before, faults = (SCENARIOS | FOR_LONG)[name]
 
-    explored = explore(begin(before), list(actors.items()), check, put_right, faults=faults + LONG)
+    explored = explore(
+        begin(before), list(actors.items()), check, put_right, faults=faults + (LONG and name in SCENARIOS)
+    )
 
     print(f"{name}: {explored.states} states, {explored.steps} steps, {explored.worlds} worlds")
     assert explored.states > 1

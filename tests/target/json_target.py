@@ -6,15 +6,15 @@ import fcntl
 import json
 import os
 import time
-from collections import Counter
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from backfill_core.errors import ChangedError, FencedError, FenceTimeoutError, TargetError
-from backfill_core.target import WAIT_SECONDS, Audited, Expected, Fence, Finding, Measured, Side
-from backfill_core.target.sides import staging_name, why_fenced
+from backfill_core.errors import ChangedError, FenceTimeoutError
+from backfill_core.target import WAIT_SECONDS, Audited, Defaults, Expected, Fence, Measured, Side
+from backfill_core.target.figures import misfits
+from backfill_core.target.sides import raise_fences, set_marks, set_tokens, staging_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,23 +24,21 @@ if TYPE_CHECKING:
     Rows = list[dict[str, Any]]
 
 
-class JsonTarget:
+class JsonTarget(Defaults):
     """The file at `dataset.table.where`: `{"rows": […], "sides": {key: […]}}`. A measure is `count`, or a column."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset, self.path, self.day = dataset, dataset.table.where, dataset.table.day
 
-    # one moment, and one commit
-
-    def _read(self) -> dict[str, Any]:
+    def read(self) -> tuple[Rows, dict[str, Side]]:
+        """Return the rows and the side rows, as they are at one moment."""
         with open(self.path, encoding="utf-8") as file:
-            table: dict[str, Any] = json.load(file)
-        table["sides"] = {key: Side(*side) for key, side in table["sides"].items()}
-        return table
+            table = json.load(file)
+        return table["rows"], {key: Side(*side) for key, side in table["sides"].items()}
 
     @contextmanager
-    def _changing(self, wait: float) -> Iterator[dict[str, Any]]:
-        """One commit: the file is another one, or the one that it was."""
+    def changing(self, wait: float) -> Iterator[tuple[Rows, dict[str, Side]]]:
+        """One commit: what the block leaves there takes the place of the file; nothing does where it raises."""
         end = time.monotonic() + wait
         with open(f"{self.path}.lock", "w", encoding="utf-8") as lock:
             while True:
@@ -50,57 +48,32 @@ class JsonTarget:
                 if time.monotonic() > end:
                     raise FenceTimeoutError(f"{self.path}: another has had the file for {wait} seconds")
                 time.sleep(0.005)
-            table = self._read()
-            yield table
+            rows, sides = self.read()
+            yield rows, sides
             with open(f"{self.path}.new", "w", encoding="utf-8") as file:
-                json.dump(table, file)
+                json.dump({"rows": rows, "sides": sides}, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(f"{self.path}.new", self.path)
 
-    # side rows
-
     def look(self, keys: Sequence[str]) -> Mapping[str, Side]:
-        sides = self._read()["sides"]
-        return {key: sides[key] for key in keys if key in sides}
+        return {key: side for key, side in self.read()[1].items() if key in keys}
 
     def fence(
         self, fences: Mapping[str, Fence], ledger: str, wait: float, *, former: frozenset[str] = frozenset()
     ) -> Mapping[str, Side]:
-        with self._changing(wait) as table:
-            sides = table["sides"]
-            for key, fence in fences.items():
-                side = sides.get(key, Side(None, 0, None, None, None))
-                if side.ledger not in (None, ledger, *former):
-                    raise FencedError(f"{key} was last written under another ledger", {key: side})
-                sides[key] = side._replace(fence=max(side.fence, fence.number), ledger=ledger)
-            return {key: sides[key] for key in fences}
+        with self.changing(wait) as (_, sides):
+            return raise_fences(sides, fences, ledger, former)
 
     def mark(self, mark: str | None, expected: Mapping[str, Expected], ledger: str, wait: float) -> frozenset[str]:
-        with self._changing(wait) as table:
-            sides, done = table["sides"], []
-            for key, one in expected.items():
-                again = one._replace(mark=mark)
-                if any(_is_as_expected(sides.get(key), there, {ledger}) for there in (one, again)):
-                    sides[key] = sides[key]._replace(mark=mark, fence=one.number)
-                    done.append(key)
-            return frozenset(done)
+        with self.changing(wait) as (_, sides):
+            return set_marks(sides, mark, expected, ledger)
 
-    def set_tokens(
-        self, table: dict[str, Any], expected: Mapping[str, Expected], token: str, ledger: str, ledgers: set[str]
-    ) -> dict[str, str]:
-        sides, now = table["sides"], datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        for key, one in expected.items():
-            if not _is_as_expected(sides.get(key), one, ledgers):
-                raise FencedError(f"{key} {why_fenced(sides.get(key), one, ledgers)}", sides)
-            at = max(now, sides[key].published_at or "")
-            sides[key] = Side(token, one.number, one.mark, ledger, at)
-        return {key: sides[key].published_at for key in expected}
+    def measure(self, keys: Collection[str], *, digest: bool, rows: Rows | None = None) -> dict[str, Measured]:
+        rows = self.read()[0] if rows is None else rows
+        return {key: self.measured([row for row in rows if row[self.day] == key], digest=digest) for key in keys}
 
-    # rows
-
-    def measured(self, rows: Rows, key: str, *, digest: bool) -> Measured:
-        rows = [row for row in rows if row[self.day] == key]
+    def measured(self, rows: Rows, *, digest: bool) -> Measured:
         figures = {
             name: str(len(rows)) if what == "count" else str(sum(row[what] for row in rows)) if rows else None
             for name, what in self.dataset.measures.items()
@@ -108,39 +81,31 @@ class JsonTarget:
         hashes = (int(sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()[:16], 16) for row in rows)
         return Measured(len(rows), figures, f"json rows 1:{len(rows)},{sum(hashes)}" if digest else None)
 
-    def measure(self, keys: Sequence[str], *, digest: bool) -> Mapping[str, Measured]:
-        rows = self._read()["rows"]
-        return {key: self.measured(rows, key, digest=digest) for key in keys}
+    def replace(
+        self, token: str, expected: Mapping[str, Expected], measured: Mapping[str, Measured], ledger: str,
+        *, former: frozenset[str] = frozenset(), by: Rows | None = None,
+    ) -> Mapping[str, str]:  # fmt: skip
+        """Put the token beside the rows that were measured, or beside those that take their place."""
+        with self.changing(WAIT_SECONDS) as (rows, sides):
+            now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+            done = set_tokens(sides, expected, token, ledger, former, now)
+            with_digest = any(measured[key].digest for key in expected)
+            if self.measure(expected, digest=with_digest, rows=rows) != {key: measured[key] for key in expected}:
+                raise ChangedError(f"{self.path}: the rows are others than were measured; nothing was changed")
+            if by is not None:
+                kept = [row for row in rows if row[self.day] not in expected]
+                rows[:] = kept + [row for row in by if row[self.day] in expected]
+        return done
 
-    def adopt(
-        self,
-        token: str,
-        expected: Mapping[str, Expected],
-        measured: Mapping[str, Measured],
-        ledger: str,
-        *,
-        former: frozenset[str] = frozenset(),
-    ) -> Mapping[str, str]:
-        with self._changing(WAIT_SECONDS) as table:
-            for key in expected:
-                if self.measured(table["rows"], key, digest=measured[key].digest is not None) != measured[key]:
-                    raise ChangedError(f"{key} holds something else than was measured")
-            return self.set_tokens(table, expected, token, ledger, {ledger, *former})
+    adopt = replace
 
     def keyless(self) -> tuple[int, str]:
-        count = sum(row[self.day] is None for row in self._read()["rows"])
-        return count, "none" if count else ""
-
-    def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-        with open(select.removesuffix(" whole"), encoding="utf-8") as file:
-            return [tuple(row.values()) for row in json.load(file)["rows"] if row[self.day] in keys]
-
-    def check(self) -> Sequence[Finding]:
-        return []
+        count = sum(row[self.day] is None for row in self.read()[0])
+        return count, "NULL" if count else ""
 
     @contextmanager
     def writing(self, keys: Sequence[str], token: str, *, staged: bool) -> Iterator[JsonWrite]:
-        write = JsonWrite(self, keys, token)
+        write = JsonWrite(self, keys, f"{self.path}.{staging_name(token)}")
         try:
             if staged:
                 with open(write.staging, "x", encoding="utf-8") as file:
@@ -150,67 +115,34 @@ class JsonTarget:
         finally:
             self.sweep([token])
 
-    def staging(self, token: str) -> str:
-        return os.path.join(os.path.dirname(self.path), staging_name(token))
-
     def sweep(self, tokens: Sequence[str]) -> None:
         for token in tokens:
             with suppress(FileNotFoundError):
-                os.remove(self.staging(token))
-
-    def close(self) -> None:
-        """Nothing is held between two calls."""
-
-
-def _is_as_expected(side: Side | None, one: Expected, ledgers: Collection[str]) -> bool:
-    there = side and (side.token, side.mark, side.fence <= one.number, side.ledger in ledgers)
-    return there == (one.token, one.mark, True, True)
+                os.remove(f"{self.path}.{staging_name(token)}")
 
 
 class JsonWrite:
     """A write: rows in memory until `publish` puts them in the place of the partitions'."""
 
-    def __init__(self, target: JsonTarget, keys: Sequence[str], token: str) -> None:
-        self._target, self._keys, self.staging = target, keys, target.staging(token)
-        self._sources: list[str] = []
-        self._rows: Rows = []
-        self._audited: Audited | None = None
+    def __init__(self, target: JsonTarget, keys: Sequence[str], staging: str) -> None:
+        self.target, self.keys, self.staging = target, keys, staging
+        self.sources: list[str] = []
 
     def fill(self, select: str) -> None:
         """Add the rows of these days of a file, `source.json`, or all of its rows, `source.json whole`."""
-        self._sources.append(select)
+        self.sources.append(select)
 
     def audit(self, *, digest: bool) -> Audited:
-        target, day = self._target, self._target.day
-        for source in self._sources:
+        target, day, unique = self.target, self.target.day, self.target.dataset.unique
+        self.rows: Rows = []
+        for source in self.sources:
             with open(source.removesuffix(" whole"), encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
-            self._rows += [row for row in rows if source.endswith(" whole") or row[day] in self._keys]
-        strange = [row[day] for row in self._rows if row[day] not in (None, *self._keys)]
-        unique = target.dataset.unique
-        times = Counter(tuple(row[name] for name in (*unique, day)) for row in self._rows if unique)
-        repeats = [values for values, count in times.items() if count > 1]
-        self._audited = Audited(
-            {key: target.measured(self._rows, key, digest=digest) for key in self._keys},
-            target.measure(self._keys, digest=digest),
-            (len(strange), strange[0] if strange else ""),
-            (sum(row[day] is None for row in self._rows), "none"),
-            (sum(times[values] - 1 for values in repeats), ", ".join(map(str, repeats[0][:-1])) if repeats else ""),
-        )
-        if not self._audited.keyless[0]:
-            self._audited = self._audited._replace(keyless=(0, ""))
-        return self._audited
+            self.rows += [row for row in rows if source.endswith(" whole") or row[day] in self.keys]
+        apart = misfits(((row[day], tuple(row[name] for name in unique)) for row in self.rows), self.keys)
+        partitions = target.measure(self.keys, digest=digest, rows=self.rows)
+        self.audited = Audited(partitions, target.measure(self.keys, digest=digest), **apart)
+        return self.audited
 
     def publish(self, expected: Mapping[str, Expected], token: str, ledger: str) -> Mapping[str, str]:
-        target, audited, day = self._target, self._audited, self._target.day
-        if audited is None:
-            raise TargetError("nothing was audited")
-        with target._changing(WAIT_SECONDS) as table:
-            done = target.set_tokens(table, expected, token, ledger, {ledger})
-            for key in expected:
-                with_digest = audited.before[key].digest is not None
-                if target.measured(table["rows"], key, digest=with_digest) != audited.before[key]:
-                    raise ChangedError(f"{key} was changed after it was audited")
-            kept = [row for row in table["rows"] if row[day] not in expected]
-            table["rows"] = kept + [row for row in self._rows if row[day] in expected]
-        return done
+        return self.target.replace(token, expected, self.audited.before, ledger, by=self.rows)

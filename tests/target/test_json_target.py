@@ -11,6 +11,7 @@ import pytest
 from backfill_core.conformance.bench import Bench, Row
 from backfill_core.conformance.suite import *  # noqa: F403
 from backfill_core.dataset import Dataset, SqlTable
+from backfill_core.errors import TargetError
 from tests.target.json_target import JsonTarget
 
 NAMES = ("order_id", "dt", "amount", "note")
@@ -65,3 +66,18 @@ class JsonBench(Bench):
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return JsonBench(tmp_path)
+
+
+def test_what_a_target_inherits_says_what_to_do_where_there_is_no_query(bench: Bench) -> None:
+    bench.make()
+    target = bench.target()
+
+    with pytest.raises(TargetError, match="name a function"):
+        target.ask("select 1", [])
+    assert target.check() == ()
+
+
+def test_the_example_is_as_short_as_the_page_says() -> None:
+    lines = (Path(__file__).parent / "json_target.py").read_text().splitlines()
+
+    assert len(lines) < 150
