@@ -44,7 +44,7 @@ kafka: .venv/.ready  ## Apache Kafka on loopback, until Ctrl-C
 
 faults: .venv/.ready  ## the faults for longer: random operations by the minute, more of every fuzz, 1,000 looks at a live stand
 	@BACKFILL_FAULTS=long $(BIN)/pytest -q -s tests/store tests/faults tests/model tests/ledger tests/target tests/datasets \
-	  tests/clickstream/test_beside_a_live_generator.py
+	  tests/clickstream/test_beside_a_live_generator.py tests/clickstream/test_two_at_once.py
 
 test-airflow: test-page $(PAGE) .venv-airflow3/.ready .venv-airflow2/.ready  ## on both lines: 3 with the package installed, 2.11 with the plugins folder
 	@$(AIRFLOW3)/pytest -q tests/airflow

@@ -6,12 +6,11 @@ are those of our days, whatever the year: a machine's own table of time zones wo
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from clickstream.catalogue import PLACES, Device, Place, devices_of
@@ -240,16 +239,12 @@ def _exponential() -> tuple[int, ...]:
     return (*(round(-log(1 - number / 1024) * 2**20) for number in range(1024)), round((log(1024) + 2) * 2**20))
 
 
-_WAITS = _exponential()
+_ENDS = _exponential()
+WAITS = tuple((shortest, longest - shortest) for shortest, longest in pairwise(_ENDS))
+"""Of 1,024 equal chances: the shortest wait, and how much longer the longest is."""
 
 
 def wait(bits: int) -> int:
     """Return how long to wait for the next of things that come by chance, to 2²⁰ on the average, of 32 random bits."""
-    number = bits >> 22
-    shortest = _WAITS[number]
-    return shortest + ((_WAITS[number + 1] - shortest) * (bits & 0x3FFFFF) >> 22)
-
-
-def picked(shares: tuple[int, ...], bits: int) -> int:
-    """Return the place that 32 random bits pick, by the parts that places have in a tide."""
-    return bisect_right(shares, bits * shares[-1] >> 32)
+    shortest, more = WAITS[bits >> 22]
+    return shortest + (more * (bits & 0x3FFFFF) >> 22)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from clickstream.errors import RefusedError
-from clickstream.history import gone
+from clickstream.history import gone, last_state
 from clickstream.instant import spell, spell_in_record
-from clickstream.look import Look, look, require_beginning, require_state
+from clickstream.look import look, require_beginning, require_state
 from clickstream.topics import BROWSER, DEVICE, EVENT_TOPICS, GEO, LOCATION, Tally, key_of
+from clickstream.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from clickstream.broker import Broker, Record
+    from clickstream.instant import Instant
+    from clickstream.manifest import Manifest
 
 MOST_FAULTS_LISTED = 1000
 
@@ -147,12 +151,32 @@ class _PageView(NamedTuple):
     facts: int
 
 
-class _Chain:
-    """One walk over the four topics; remembers each visit (about 300 bytes) and each record that waits for its pair."""
+class _Found(NamedTuple):
+    """A fault as it is known again in another walk, where the same record may have another offset and neighbours."""
 
-    def __init__(self, broker: Broker, looked: Look) -> None:
-        self._broker, self._look = broker, looked
-        boundaries = looked.history.manifest.boundaries
+    counter: str | None
+    sentence: str
+    record: bytes
+
+
+class _Line(NamedTuple):
+    """A record as a world publishes it."""
+
+    offset: int
+    value: bytes
+
+
+class _Chain:
+    """One walk over the four topics; remembers each visit (about 300 bytes) and each record that waits for its pair.
+
+    asked_for: the faults that were asked for, as dirt; each is none, as often as it is here.
+    """
+
+    def __init__(
+        self, records: Callable[[str], Iterator[_Line]], boundaries: Sequence[Instant], asked_for: Counter[_Found]
+    ) -> None:
+        self._records, self._asked_for = records, asked_for
+        self.all_found: Counter[_Found] = Counter()
         self._starts = [spell_in_record(boundary) for boundary in boundaries[:-1]]
         self._end = spell_in_record(boundaries[-1])
         self.rows: list[BoundaryCheck] = [
@@ -169,23 +193,26 @@ class _Chain:
 
     def walk_page_views(self) -> None:
         """Pair browser and location events, which lie in the same order, and follow each visit's facts."""
-        views: dict[str, _PageView] = {}
-        places: dict[str, tuple[int, int]] = {}
+        views: dict[str, list[_PageView]] = {}
+        places: dict[str, list[tuple[int, int]]] = {}
         portion = 0
         for browser, location in zip_longest(self._records(BROWSER), self._records(LOCATION)):
             if browser and (
                 event := self._read(BROWSER, browser, portion, ("event_id", "event_timestamp", "click_id"))
             ):
                 portion = self._portion(event["event_timestamp"], browser)
-                views[event["event_id"]] = _PageView(portion, event["click_id"], _facts(event, _BROWSER_FACTS))
+                view = _PageView(portion, event["click_id"], _facts(event, _BROWSER_FACTS))
+                views.setdefault(event["event_id"], []).append(view)
                 self._see(event["event_id"], views, places)
             if location and (event := self._read(LOCATION, location, portion, ("event_id",))):
-                places[event["event_id"]] = (portion, _facts(event, _LOCATION_FACTS))
+                places.setdefault(event["event_id"], []).append((portion, _facts(event, _LOCATION_FACTS)))
                 self._see(event["event_id"], views, places)
-        for event_id, view in views.items():
-            self._fault(view.portion, "unpaired", f"browser event {event_id} has no location event")
-        for event_id, (near, _) in places.items():
-            self._fault(near, "unpaired", f"location event {event_id} has no browser event")
+        for event_id, waiting in views.items():
+            for view in waiting:
+                self._fault(view.portion, "unpaired", f"browser event {event_id} has no location event")
+        for event_id, alone in places.items():
+            for near, _ in alone:
+                self._fault(near, "unpaired", f"location event {event_id} has no browser event")
 
     def walk_visits(self, topic: str, kind: str) -> None:
         """See that each click has a record in `topic`, and each record there a click."""
@@ -205,14 +232,21 @@ class _Chain:
         for click_id, portion in waiting.items():
             self._fault(portion, "unpaired", f"click {click_id} has no {kind} event")
 
-    def _records(self, topic: str) -> Iterator[Record]:
-        return self._look.records(self._broker, topic)
+    def walk(self) -> _Chain:
+        """Walk over all topics."""
+        self.walk_page_views()
+        self.walk_visits(DEVICE, "device")
+        self.walk_visits(GEO, "geo")
+        return self
 
-    def _see(self, event_id: str, views: dict[str, _PageView], places: dict[str, tuple[int, int]]) -> None:
+    def _see(self, event_id: str, views: dict[str, list[_PageView]], places: dict[str, list[tuple[int, int]]]) -> None:
         if event_id not in views or event_id not in places:
             return
-        portion, click_id, browser_facts = views.pop(event_id)
-        facts = hash((browser_facts, places.pop(event_id)[1]))
+        portion, click_id, browser_facts = views[event_id].pop(0)
+        facts = hash((browser_facts, places[event_id].pop(0)[1]))
+        for waiting in (views, places):
+            if not waiting[event_id]:
+                del waiting[event_id]
         self.rows[portion]["page_views"] += 1
         if click_id not in self._latest:
             self._born[click_id] = portion
@@ -225,24 +259,31 @@ class _Chain:
                 self._fault(portion, "changed", f"visit {click_id} has other facts from event {event_id} on")
         self._latest[click_id] = (portion, facts)
 
-    def _portion(self, timestamp: str, record: Record) -> int:
+    def _portion(self, timestamp: str, record: _Line) -> int:
         portion = bisect_right(self._starts, timestamp) - 1
         if portion < 0 or timestamp >= self._end:
             portion = max(portion, 0)
-            self._fault(portion, None, f"{BROWSER} offset {record.offset}: {timestamp} lies outside of the history")
+            self._fault(portion, None, f": {timestamp} lies outside of the history", BROWSER, record)
         return portion
 
-    def _read(self, topic: str, record: Record, portion: int, needed: tuple[str, ...]) -> dict[str, Any] | None:
+    def _read(self, topic: str, record: _Line, portion: int, needed: tuple[str, ...]) -> dict[str, Any] | None:
         try:
             event = json.loads(record.value)
             if all(isinstance(event[name], str) for name in needed):
                 return dict(event)
         except (ValueError, KeyError, TypeError):
             pass
-        self._fault(portion, None, f"{topic} offset {record.offset} is no record with {', '.join(needed)}")
+        self._fault(portion, None, f" is no record with {', '.join(needed)}", topic, record)
         return None
 
-    def _fault(self, portion: int, counter: str | None, sentence: str) -> None:
+    def _fault(
+        self, portion: int, counter: str | None, sentence: str, topic: str = "", record: _Line | None = None
+    ) -> None:
+        found = _Found(counter, sentence, record.value if record else b"")
+        if self._asked_for[found]:
+            self._asked_for[found] -= 1
+            return
+        self.all_found[found] += 1
         row = self.rows[portion]
         if counter == "unpaired":
             row["unpaired"] += 1
@@ -250,7 +291,8 @@ class _Chain:
             row["changed"] += 1
         self.faults_found += 1
         if len(self.faults) < MOST_FAULTS_LISTED:
-            self.faults.append({"boundary": row["boundary"], "fault": sentence})
+            where = f"{topic} offset {record.offset}" if record else ""
+            self.faults.append({"boundary": row["boundary"], "fault": where + sentence})
 
 
 def chain_check(broker: Broker) -> ChainAnswer:
@@ -260,16 +302,32 @@ def chain_check(broker: Broker) -> ChainAnswer:
     """
     looked = look(broker)
     require_beginning(broker, looked)
-    chain = _Chain(broker, looked)
-    chain.walk_page_views()
-    chain.walk_visits(DEVICE, "device")
-    chain.walk_visits(GEO, "geo")
+    manifest = looked.history.manifest
+    asked_for = _dirt(broker, manifest)
+    chain = _Chain(lambda topic: map(_line, looked.records(broker, topic)), manifest.boundaries, asked_for).walk()
     return {
         "verb": "chain-check",
         "boundaries": chain.rows,
         "faults_found": chain.faults_found,
         "faults": chain.faults,
     }
+
+
+def _line(record: Record) -> _Line:
+    return _Line(record.offset, record.value)
+
+
+def _dirt(broker: Broker, manifest: Manifest) -> Counter[_Found]:
+    """Return what a walk finds in this history as its world makes it: the dirt that was asked for, and nothing else."""
+    world = last_state(broker)
+    if world is None or world.parameters.t0 != manifest.t0 or not world.parameters.dirt:
+        return Counter()
+
+    def records(topic: str) -> Iterator[_Line]:
+        lines = (line for batch in World(world.parameters).until(manifest.t_end) for line in batch[topic].splitlines())
+        return (_Line(offset, line) for offset, line in enumerate(lines))
+
+    return _Chain(records, manifest.boundaries, Counter()).walk().all_found
 
 
 def _facts(event: dict[str, Any], names: tuple[str, ...]) -> int:

@@ -152,7 +152,7 @@ def net(level: int, hand_held: bool) -> dict[str, Step]:
 @cache
 def beginning(source: Source, level: int, hand_held: bool) -> tuple[Sight, Step]:
     """Return what a visitor sees first, with its campaign in the address, and the step that this is."""
-    return sight(PAGEVIEW, source.landing_url), net(level, hand_held)[source.landing]
+    return sight(PAGEVIEW, source.landing_url), net(min(level, LEVELS - 1), hand_held)[source.landing]
 
 
 def _following(

@@ -111,6 +111,11 @@ class Device:
     user_agent: str
 
     @cached_property
+    def fields(self) -> tuple[str, str, str]:
+        """The fields that records have in common, of three kinds, which follow."""
+        return self.os_fields, self.type_fields, self.browser_fields
+
+    @cached_property
     def os_fields(self) -> str:
         """How the device records of all such devices begin, after the click_id."""
         return f'"os":"{self.os}","os_name":"{self.os_name}",'

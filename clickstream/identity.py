@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BLOCK = 256
-_DIGITS = [*range(8), *range(9, 13), *range(14, 18), *range(19, 23), *range(24, 36)]
-"""Where in a UUID of version 4 its hexadecimal digits are."""
-VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
-"""What stands in a UUID where a random digit would: its variant."""
-
 _TO_VARIANT = bytes.maketrans(b"0123456789abcdef", b"89ab" * 4)
 
-
-def uuids(seed: int, what: str, number: int) -> Iterator[str]:
-    """Return the UUIDs of things of a kind, from that of the one with this number (from 0) on."""
-    block, begin = divmod(number, _BLOCK)
-    while True:
-        yield from _block(seed, what, block)[begin:]
-        block, begin = block + 1, 0
+_WIDTH = 40
+_GROUPS = ((0, 0), (1, 4), (2, 9), (3, 14), (4, 19), (5, 24), (6, 28), (7, 32))
+"""Where each four digits of a UUID go in a line of _WIDTH bytes."""
 
 
-def _block(seed: int, what: str, block: int) -> list[str]:
-    """Spell a block of UUIDs, all of them digit by digit: one by one takes five times as long."""
-    random = Random(f"{seed}/{what}/{block}")  # noqa: S311 - it must be repeatable
-    digits = random.randbytes(16 * _BLOCK).hex().encode()
-    text = bytearray(b"-" * 36 + b"\n") * _BLOCK
-    for at, position in enumerate(_DIGITS):
-        text[position::37] = digits[at::32]
-    text[14::37] = b"4" * _BLOCK
-    text[19::37] = digits[16::32].translate(_TO_VARIANT)
+class Uuids:
+    """The UUIDs of things of a kind, one after the other, from that of the one with this number (from 0) on."""
+
+    def __init__(self, seed: int, what: str, number: int) -> None:
+        self._begin = f"{seed}/{what}/"
+        self._next_block, begin = divmod(number, _BLOCK)
+        self._ready: list[str] = []
+        if begin:
+            self.take(begin)
+
+    def take(self, count: int) -> list[str]:
+        """Return the next ones."""
+        missing = count - len(self._ready)
+        if missing > 0:
+            blocks = -(-missing // _BLOCK)
+            for number in range(self._next_block, self._next_block + blocks):
+                random = Random(f"{self._begin}{number}")  # noqa: S311 - it must be repeatable
+                self._ready += spelt(random.randbytes(16 * _BLOCK))
+            self._next_block += blocks
+        taken = self._ready[:count]
+        del self._ready[:count]
+        return taken
+
+
+def spelt(random: bytes) -> list[str]:
+    """Spell UUIDs of version 4, of 16 random bytes each, four digits of all at once: one by one takes far longer."""
+    digits = bytearray(random.hex(), "ascii")
+    number = len(random) // 16
+    digits[12::32] = b"4" * number
+    digits[16::32] = digits[16::32].translate(_TO_VARIANT)
+    text = bytearray(b"        -    -    -    -                " * number)
+    fours = memoryview(digits).cast("I")
+    for group, position in _GROUPS:
+        begin = position % 4
+        end = len(text) - (-begin % 4)
+        memoryview(text)[begin:end].cast("I")[position // 4 :: _WIDTH // 4] = fours[group::8]
     return text.decode().split()

@@ -8,7 +8,6 @@ comes again is drawn by saying how long ago their first day was, and the rank is
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
 
 from clickstream.almanac import QUARTERS, trend
 from clickstream.catalogue import PLACES
@@ -36,12 +35,8 @@ OWN_TWO = 6
 _TOTAL = sum(share for share, _ in PLACES)
 
 
-class Return(NamedTuple):
-    """How long ago somebody's first day was, and which ranks still come: so many of 65,536 from `first` on."""
-
-    days: int
-    first: int
-    ranks: int
+Return = tuple[int, int, int]
+"""How many days ago somebody's first day was, and which ranks still come: from which on, and so many of 65,536."""
 
 
 def _returns() -> tuple[Return, ...]:
@@ -53,7 +48,7 @@ def _returns() -> tuple[Return, ...]:
         slots, total, weight_before = part * 32, sum(weights), 0
         for days, weight in enumerate(weights):
             begin, end = (until * slots // total for until in (weight_before, weight_before + weight))
-            table += [Return(days, first, max(ranks * living[days] >> 20, 1))] * (end - begin)
+            table += [(days, first, max(ranks * living[days] >> 20, 1))] * (end - begin)
             weight_before += weight
     return tuple(table)
 

@@ -16,15 +16,14 @@ from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
+from operator import itemgetter
 from random import Random
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from clickstream.almanac import MEAN_BUSYNESS, Almanac, Tide, picked, wait
+from clickstream.almanac import MEAN_BUSYNESS, WAITS, Almanac, Tide, wait
 from clickstream.behaviour import (
-    LEFT_OPEN,
-    LEVELS,
     MOST_STEPS,
     Sight,
     Step,
@@ -47,7 +46,7 @@ from clickstream.catalogue import (
 )
 from clickstream.dirt import MOST, Dirt
 from clickstream.errors import DamagedError, UsageError
-from clickstream.identity import VARIANT, uuids
+from clickstream.identity import Uuids, spelt
 from clickstream.instant import DAY, MINUTE, SECOND, Instant, parse, spell, spell_minute
 from clickstream.people import AWAKE, NEW, OWN_TWO, People
 from clickstream.topics import BROWSER, DEVICE, GEO, LOCATION, Batch
@@ -69,8 +68,15 @@ REST = 30 * MINUTE
 
 _LONGEST_WINDOW = 5 * MINUTE
 _MOST_TRIES = 64
+_SEQUENCE = range(MOST_STEPS)
+_NEW_BITS = NEW << 24
+(_DATA_CENTRE,) = (number for number, (_, place) in enumerate(PLACES) if place.is_data_centre)
+_BYTES = tuple(str(number) for number in range(256))
+_FACTS = Struct("x10B33x6s")
+_COOKIE, _SECOND_COOKIE, _NO_COOKIE = slice(12, 28), slice(28, 44), bytes(16)
 _UNIT = MEAN_BUSYNESS * DAY << 20
 _SECONDS = tuple(f"{second:02d}." for second in range(60))
+_at = itemgetter(0)
 _THOUSANDTHS = tuple(f"{number:03d}" for number in range(1000))
 PLAIN = re.compile(r"[ !#-\[\]-~]*")  # goes into JSON as it stands
 
@@ -110,36 +116,15 @@ class Donor(NamedTuple):
 class Visit:
     """A visit: the lines that are told of it at its birth, and what its events' lines have in common."""
 
-    __slots__ = ("browser_fields", "click_id", "device_line", "geo_line", "language_end", "late", "location_end")
+    __slots__ = ("browser_end", "click_id", "device_line", "geo_line", "late", "location_end")
 
+    click_id: str
+    device_line: str
+    geo_line: str
+    browser_end: str
+    location_end: str
     late: int
     """How much later than they happened its events are published."""
-
-    def __init__(
-        self,
-        click_id: str,
-        place: Place,
-        device: Device,
-        source: Source,
-        custom_id: str,
-        domain_id: str,
-        latitude: str,
-        longitude: str,
-        address: str,
-    ) -> None:
-        self.click_id = click_id
-        self.device_line = (
-            f'{{"click_id":"{click_id}",{device.os_fields}"os_timezone":"{place.zone}",{device.type_fields}'
-            f'"user_custom_id":"{custom_id}","user_domain_id":"{domain_id}"}}\n'
-        )
-        self.geo_line = (
-            f'{{"click_id":"{click_id}","geo_latitude":"{latitude}","geo_longitude":"{longitude}",{place.geo_fields}'
-            f'"ip_address":"{address}"}}\n'
-        )
-        self.browser_fields = device.browser_fields
-        self.language_end = place.language_end
-        self.location_end = source.location_end
-        self.late = 0
 
     def delayed(self, delay: int) -> Visit:
         """Return this visit with events that are published so much later."""
@@ -150,7 +135,7 @@ class Visit:
     @property
     def donor(self) -> Donor:
         """The facts that stay the same for the whole of it, as its records tell them."""
-        lines = self.device_line, self.geo_line, f"{{{self.browser_fields}{self.language_end}", f"{{{self.location_end}"
+        lines = self.device_line, self.geo_line, f'{{"click_id":"{self.browser_end}', f"{{{self.location_end}"
         facts = {field: value for line in lines for field, value in json.loads(line).items()}
         return Donor(*(facts[field] for field in Donor._fields))
 
@@ -172,12 +157,41 @@ class Visit:
             donor.geo_country, donor.geo_region_name, donor.geo_timezone, 0, "", 0, 0, donor.browser_language, ""
         )
         own = donor.user_custom_id, donor.user_domain_id, donor.geo_latitude, donor.geo_longitude, donor.ip_address
-        return cls(click_id, place, device, Source(*donor[-6:], landing=""), *own)
+        return _visit(click_id, place, device, Source(*donor[-6:], landing=""), *own)
 
 
-Birth = tuple[int, Tide, int, int, int, bytes, bool, bool]
+def _visit(
+    click_id: str,
+    place: Place,
+    device: Device,
+    source: Source,
+    custom_id: str,
+    domain_id: str,
+    latitude: str,
+    longitude: str,
+    address: str,
+) -> Visit:
+    """Return a visit. This is no `__init__`, as calling one takes far longer."""
+    visit = Visit()
+    os_fields, type_fields, browser_fields = device.fields
+    visit.click_id = click_id
+    visit.device_line = (
+        f'{{"click_id":"{click_id}",{os_fields}"os_timezone":"{place.zone}",{type_fields}'
+        f'"user_custom_id":"{custom_id}","user_domain_id":"{domain_id}"}}\n'
+    )
+    visit.geo_line = (
+        f'{{"click_id":"{click_id}","geo_latitude":"{latitude}","geo_longitude":"{longitude}",{place.geo_fields}'
+        f'"ip_address":"{address}"}}\n'
+    )
+    visit.browser_end = f'{click_id}",{browser_fields}{place.language_end}'
+    visit.location_end = source.location_end
+    visit.late = 0
+    return visit
+
+
+Birth = tuple[int, Tide, int, int, int, bytes, int, bool, bool]
 """When, the quarter of an hour, the number of the place, random bits, the person (-1: a bot), what chance says of it,
-whether it comes again, and whether it does so often."""
+how much more it wants something for having come before, whether it comes again, and whether by its second device."""
 
 Event = tuple[int, int, int, Sight, Visit]
 """When, the number of its visit, which of the visit's events it is (from 0), what it is, the visit. At one instant,
@@ -220,14 +234,15 @@ class World:
         self._dirt = Dirt(parameters.seed, parameters.dirt) if parameters.dirt else None
         self._born = self._told = 0
         self._came = [0] * len(PLACES)  # the new persons of the day (UTC), by place
-        self._busy: dict[int, int] = {}  # by person, until when
+        self._busy: dict[int, int] = {}  # by person, until when; some of it is over
+        self._most_busy = 1000  # when it holds more, what is over is left out
         self._to_come: defaultdict[int, list[Event]] = defaultdict(list)  # by window of time
-        self._click_ids = uuids(parameters.seed, "visit", 0)
-        self._event_ids = uuids(parameters.seed, "event", 0)
+        self._click_ids = Uuids(parameters.seed, "visit", 0)
+        self._event_ids = Uuids(parameters.seed, "event", 0)
         self._tide = self._almanac.tide(parameters.t0)
         self._outage = self._almanac.outage(parameters.t0)
         self._reckon()
-        self._next_birth = self._birth_after(parameters.t0)
+        self._next_birth = Instant(self._birth_after(parameters.t0))
 
     # ── generating ──
 
@@ -249,7 +264,10 @@ class World:
         """Take out what happens in [now, until), which lies in one window, in order."""
         window = self.now // self._window
         events = self._to_come.pop(window, [])
-        events.sort()
+        if self._dirt:
+            events.sort()
+        else:
+            events.sort(key=_at)  # at one instant, they are in the order of their numbers already
         if until % self._window:
             cut = bisect_left(events, (until,))
             if cut < len(events):
@@ -284,18 +302,20 @@ class World:
         """Return the browser and the location records of events."""
         browser: list[str] = []
         location: list[str] = []
-        minute_end, minute = -1, ""
-        for event_id, (at, _, _, seen, visit) in zip(islice(self._event_ids, len(events)), events, strict=True):
+        add_browser, add_location = browser.append, location.append
+        minute_begin, minute_end, minute = 0, -1, ""
+        for event_id, (at, _, _, seen, visit) in zip(self._event_ids.take(len(events)), events, strict=True):
             if at >= minute_end:
-                minute_end = at - at % MINUTE + MINUTE
+                minute_begin = at - at % MINUTE
+                minute_end = minute_begin + MINUTE
                 minute = spell_minute(Instant(at))
-            second, micros = divmod(at - minute_end + MINUTE, SECOND)
-            browser.append(
-                f'{{"event_id":"{event_id}","event_timestamp":"{minute}{_SECONDS[second]}{_THOUSANDTHS[micros // 1000]}'
-                f'{_THOUSANDTHS[micros % 1000]}",{seen.type_field}{visit.click_id}",{visit.browser_fields}'
-                f"{visit.language_end}"
+            rest = at - minute_begin
+            micros = rest % 1_000_000
+            add_browser(
+                f'{{"event_id":"{event_id}","event_timestamp":"{minute}{_SECONDS[rest // 1_000_000]}'
+                f'{_THOUSANDTHS[micros // 1000]}{_THOUSANDTHS[micros % 1000]}",{seen.type_field}{visit.browser_end}'
             )
-            location.append(f'{{"event_id":"{event_id}",{seen.page_fields}{visit.location_end}')
+            add_location(f'{{"event_id":"{event_id}",{seen.page_fields}{visit.location_end}')
         self._told += len(events)
         return "".join(browser).encode(), "".join(location).encode()
 
@@ -307,27 +327,85 @@ class World:
         One thing is done for all of them, then the next: that takes half the time. Whoever visits is busy for longer
         than a window, so nothing that comes later has to wait for what a path turns out to be.
         """
-        births = []
-        while (at := self._next_birth) < until:
-            births.append(self._birth(at))
-            self._next_birth = self._birth_after(at)
-        visits = [self._bot(birth) if birth[4] < 0 else self._human(birth) for birth in births]
-        for birth, (visit, seen, step) in zip(births, visits, strict=True):
-            self._walk(birth, visit, seen, step)
+        births = self._births(until)
+        click_ids = self._click_ids.take(len(births))
+        domain_ids = spelt(
+            b"".join([birth[5][_SECOND_COOKIE if birth[8] else _COOKIE] or _NO_COOKIE for birth in births])
+        )
+        visits = [
+            self._bot(birth, click_id) if birth[4] < 0 else self._human(birth, click_id, domain_id)
+            for birth, click_id, domain_id in zip(births, click_ids, domain_ids, strict=True)
+        ]
+        self._walk(births, visits)
         return [visit for visit, _, _ in visits]
 
-    def _birth_after(self, at: int) -> Instant:
+    def _births(self, until: Instant) -> list[Birth]:
+        """Draw who is born before `until`, and from where; most of it is written out, as calls take time."""
+        births: list[Birth] = []
+        add, random_bits, facts_of, returning = (
+            births.append,
+            self._random.getrandbits,
+            self._people.facts,
+            self._people.returning,
+        )
+        tide, pause, busy, came, calm_until = self._tide, self._pause, self._busy, self._came, self._calm_until
+        at: int = self._next_birth
+        while at < until:
+            place = bisect_right(tide.shares, random_bits(32) * tide.busyness >> 32)
+            bits = random_bits(32)
+            if place == _DATA_CENTRE:
+                add((at, tide, place, bits, -1, b"", 0, False, False))
+            else:
+                again, today, quarter = False, at // DAY, tide.quarters[place]
+                if bits >= _NEW_BITS:
+                    for _ in range(_MOST_TRIES):
+                        person, regular = returning(place, today, came[place], random_bits(32))
+                        if person >= 0 and (person not in busy or busy[person] <= at):
+                            facts = facts_of(person)
+                            if AWAKE[facts[0] & 15][quarter]:
+                                again = True
+                                break
+                if not again:
+                    person, regular, facts = self._newcomer(place, today, quarter)
+                busy[person] = at + REST
+                second = not bits & 3 and facts[0] >> 4 < OWN_TWO
+                add((at, tide, place, bits, person, facts, again + regular, again, second))
+            bits = random_bits(32)
+            shortest, more = WAITS[bits >> 22]
+            left = shortest + (more * (bits & 0x3FFFFF) >> 22)
+            later = at + (left * pause >> 40)
+            if later >= calm_until:
+                later = self._later(at, left)
+                tide, pause, busy, came, calm_until = self._tide, self._pause, self._busy, self._came, self._calm_until
+            at = later
+        self._next_birth = Instant(at)
+        return births
+
+    def _newcomer(self, place: int, today: int, quarter: int) -> tuple[int, bool, bytes]:
+        """Return who comes for the first time, whether it will be a regular, and what chance says of it."""
+        came = self._came
+        for _ in range(_MOST_TRIES):
+            person, regular = self._people.newcomer(place, today, came[place])
+            came[place] += 1
+            facts = self._people.facts(person)
+            if AWAKE[facts[0] & 15][quarter]:
+                break
+        return person, regular, facts
+
+    def _birth_after(self, at: int) -> int:
         """Return when the next visit is born: at random, as often as it is busy, and never in an outage."""
         left = wait(self._random.getrandbits(32))
         later = at + (left * self._pause >> 40)
-        if later < self._calm_until:
-            return Instant(later)
+        return later if later < self._calm_until else self._later(at, left)
+
+    def _later(self, at: int, left: int) -> int:
+        """Return when so much of a wait that began at `at` is over; it outlasts this quarter of an hour."""
         while True:
             left -= ((self._calm_until - at) << 40) // self._pause
             at = self._go_on(self._calm_until)
             later = at + (left * self._pause >> 40)
             if later < self._calm_until:
-                return Instant(later)
+                return later
 
     def _go_on(self, at: int) -> int:
         """Enter the next quarter of an hour, or the time after an outage; return when it begins."""
@@ -338,7 +416,9 @@ class World:
         day = self._tide.begin // DAY
         if at >= self._tide.end:
             self._tide = self._almanac.tide(Instant(at))
-            self._busy = {person: until for person, until in self._busy.items() if until > at}
+            if len(self._busy) > self._most_busy:
+                self._busy = {person: until for person, until in self._busy.items() if until > at}
+                self._most_busy = 2 * len(self._busy) + 1000
             if self._tide.begin // DAY != day:
                 self._came = [0] * len(PLACES)
         self._reckon()
@@ -349,95 +429,74 @@ class World:
         self._pause = _UNIT // (self._tide.busyness * self.parameters.visits_a_day)
         self._calm_until = min(self._tide.end, self._outage[0])
 
-    def _birth(self, at: int) -> Birth:
-        """Draw who visits, and from where."""
-        random_bits, people, busy, came = self._random.getrandbits, self._people, self._busy, self._came
-        tide = self._tide
-        place = picked(tide.shares, random_bits(32))
-        bits = random_bits(32)
-        if PLACES[place][1].is_data_centre:
-            return at, tide, place, bits, -1, b"", False, False
-        today, quarter = at // DAY, tide.quarters[place]
-        if bits >> 24 >= NEW:
-            for _ in range(_MOST_TRIES):
-                person, regular = people.returning(place, today, came[place], random_bits(32))
-                if person >= 0 and busy.get(person, 0) <= at:
-                    facts = people.facts(person)
-                    if AWAKE[facts[0] & 15][quarter]:
-                        busy[person] = at + REST
-                        return at, tide, place, bits, person, facts, True, regular
-        for _ in range(_MOST_TRIES):
-            person, regular = people.newcomer(place, today, came[place])
-            came[place] += 1
-            facts = people.facts(person)
-            if AWAKE[facts[0] & 15][quarter]:
-                break
-        busy[person] = at + REST
-        return at, tide, place, bits, person, facts, False, regular
-
-    def _human(self, birth: Birth) -> tuple[Visit, Sight, Step]:
+    def _human(self, birth: Birth, click_id: str, domain_id: str) -> tuple[Visit, Sight, Step]:
         """Return the visit of a person, what it sees first, and as which step of its path."""
-        _, tide, number, bits, _, facts, again, regular = birth
+        _, tide, number, bits, _, facts, wish, again, second = birth
         place = PLACES[number][1]
-        habit, lags, model, north, east, network, host, name = facts[:8]
-        digits = facts.hex()
-        cookie, hand_held = digits[24:56], lags & 4 > 0
-        if habit >> 4 < OWN_TWO and bits & 3 == 0:
-            hand_held, model, network, host, cookie = not hand_held, facts[8], facts[9], facts[10], digits[56:88]
+        lags, model, north, east, network, host, name, other_model, other_network, other_host, own = _FACTS.unpack(
+            facts
+        )
+        hand_held = lags & 4 > 0
+        if second:
+            hand_held, model, network, host = not hand_held, other_model, other_network, other_host
         campaign = tide.campaigns[number]
         if campaign and (bits >> 10 & 1023) * (1000 + campaign.more) >> 10 < campaign.more:
             source = campaign_sources(campaign.name)[bits >> 2 & 255]
         else:
             source = SOURCES[2 * again + hand_held][bits >> 2 & 255]
-        visit = Visit(
-            next(self._click_ids),
+        visit = _visit(
+            click_id,
             place,
             tide.devices[lags & 3 == 0][hand_held][model],
             source,
-            f"{NAMES[name]}{digits[88:]}@example.com",
-            f"{cookie[:8]}-{cookie[8:12]}-4{cookie[13:16]}-{VARIANT[cookie[16]]}{cookie[17:20]}-{cookie[20:]}",
+            f"{NAMES[name]}{own.hex()}@example.com",
+            domain_id,
             place.latitudes[north & 63],
             place.longitudes[east & 63],
-            f"{place.network}.{network}.{host}",
+            f"{place.network}.{_BYTES[network]}.{_BYTES[host]}",
         )
-        return visit, *beginning(source, min(source.draw + again + regular, LEVELS - 1), hand_held)
+        seen, step = beginning(source, source.draw + wish, hand_held)
+        return visit, seen, step
 
-    def _bot(self, birth: Birth) -> tuple[Visit, Sight, Step]:
+    def _bot(self, birth: Birth, click_id: str) -> tuple[Visit, Sight, Step]:
         """Return the visit of a bot: it keeps no cookie, and tells nothing of itself but what it is."""
         place, which = PLACES[birth[2]][1], birth[3] & 3
         address = f"{place.network}.{16 + which}.{7 + 40 * which}"
-        click_id = next(self._click_ids)
         domain_id = str(UUID(bytes=blake2b(click_id.encode(), digest_size=16).digest(), version=4))
         own = "", domain_id, place.latitudes[32], place.longitudes[32], address
         step = machine_net()[UNKNOWN.landing]
-        return Visit(click_id, place, BOTS[which], UNKNOWN, *own), step.sight, step
+        return _visit(click_id, place, BOTS[which], UNKNOWN, *own), step.sight, step
 
-    def _walk(self, birth: Birth, visit: Visit, seen: Sight, step: Step) -> None:
-        """Draw the path of a visit."""
-        random_bits, window, outage = self._random_steps.getrandbits, self._window, birth[1].outage
-        at, person, number, sequence = birth[0], birth[4], self._born, 0
-        events, events_end = self._to_come[at // window], at - at % window + window
-        while True:
-            events.append((at, number, sequence, seen, visit))
-            bits = random_bits(32)
-            following = step.following[bisect_right(step.chances, bits & 255)]
-            sequence += 1
-            if following is None or sequence == MOST_STEPS:
-                break
-            factor = bits >> 8 & 1023
-            if factor < LEFT_OPEN or step.stretch[-1]:
-                later = at + (step.about * step.stretch[factor] * (16384 + (bits >> 18)) >> 24)
-            else:
-                later = at + left_open(factor, bits >> 18)
-            if later >= outage and self._almanac.is_out(later):
-                break
-            at, step = later, following
-            seen = step.sight
-            if at >= events_end:
-                events, events_end = self._to_come[at // window], at - at % window + window
-        self._born += 1
-        if person >= 0:
-            self._busy[person] = at + REST
+    def _walk(self, births: list[Birth], visits: list[tuple[Visit, Sight, Step]]) -> None:
+        """Draw the paths of visits."""
+        random_bits, window, to_come, busy = self._random_steps.getrandbits, self._window, self._to_come, self._busy
+        number = self._born
+        for (at, tide, _, _, person, *_), (visit, seen, step) in zip(births, visits, strict=True):
+            outage = tide.outage
+            add = to_come[at // window].append
+            window_end = at - at % window + window
+            for sequence in _SEQUENCE:
+                add((at, number, sequence, seen, visit))
+                bits = random_bits(32)
+                following = step.following[bisect_right(step.chances, bits & 255)]
+                if following is None or sequence == MOST_STEPS - 1:
+                    break
+                factor = step.stretch[bits >> 8 & 1023]
+                if factor:
+                    later = at + (step.about * factor * (16384 + (bits >> 18)) >> 24)
+                else:
+                    later = at + left_open(bits >> 8 & 1023, bits >> 18)
+                if later >= outage and self._almanac.is_out(later):
+                    break
+                at, step = later, following
+                seen = step.sight
+                if at >= window_end:
+                    add = to_come[at // window].append
+                    window_end = at - at % window + window
+            number += 1
+            if person >= 0:
+                busy[person] = at + REST
+        self._born = number
 
     # ── the state ──
 
@@ -529,8 +588,8 @@ class World:
         world._tide = world._almanac.tide(world._next_birth)
         world._outage = world._almanac.outage(world._next_birth)
         world._reckon()
-        world._click_ids = uuids(parameters.seed, "visit", world._born)
-        world._event_ids = uuids(parameters.seed, "event", world._told)
+        world._click_ids = Uuids(parameters.seed, "visit", world._born)
+        world._event_ids = Uuids(parameters.seed, "event", world._told)
         return world
 
     def _reopen(self, number: object, click_id: str, facts: list[object], events: list[list[Any]]) -> int:

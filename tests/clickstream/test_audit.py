@@ -193,3 +193,55 @@ def test_the_reports_read_well_and_the_exit_code_says_whether_there_are_faults(b
     assert chain_as_json.answer["faults_found"] == 1
     assert days(1).topics[GEO] in held(broker).topics[GEO]
     assert parse(T0)
+
+
+# ── dirt ──
+
+
+@pytest.fixture
+def dirty(stand: Stand) -> Stand:
+    """A stand with a history of two portions of which 200 of 1,000 events go wrong."""
+    verbs.backfill(stand, **SMALL, days=1, dirt=200)
+    verbs.next_day(stand)
+    return stand
+
+
+def test_dirt_that_was_asked_for_is_no_fault(dirty: Stand) -> None:
+    check, chain = verbs.check(dirty), verbs.chain_check(dirty)
+
+    assert check["faults"] == []
+    assert chain["faults"] == []
+    assert [(row["unpaired"], row["changed"]) for row in chain["boundaries"]] == [(0, 0), (0, 0)]
+    state = dirty.broker.last(STATE)
+    assert state is not None
+    assert json.loads(state.value)["dirt"] == 200
+
+
+def lose_a_sound_one(records: list[bytes]) -> None:
+    ids = [key_of(record) for record in records]
+    del records[next(number for number, key in enumerate(ids) if number > 300 and ids.count(key) == 1)]
+
+
+def break_a_sound_one(records: list[bytes]) -> None:
+    number = next(n for n, record in enumerate(records) if n > 300 and b'"page_url":"' in record)
+    records[number] = records[number].replace(b'"event_id":', b'"event_number":')
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lose_a_sound_one, "has no location event"),
+        (break_a_sound_one, "no record with event_id"),
+        (lambda records: records.append(records[-1].replace(b"-4", b"-5", 1)), "has no browser event"),
+    ],
+    ids=["lost", "broken", "one too many"],
+)
+def test_a_real_fault_beside_dirt_is_one(dirty: Stand, change: Callable[[list[bytes]], None], told: str) -> None:
+    falsify(dirty, LOCATION, change)
+
+    check, chain = verbs.check(dirty), verbs.chain_check(dirty)
+
+    assert len(check["faults"]) >= 1
+    assert {fault.split(":")[0] for fault in check["faults"]} == {LOCATION}
+    assert any(told in fault["fault"] for fault in chain["faults"])
+    assert chain["faults_found"] <= 2  # and no dirt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from dataclasses import replace
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
     from clickstream.broker import Broker
 
 
-def test_two_next_days_at_once_make_one_day_and_one_refusal_twenty_times(broker: Broker) -> None:
+ROUNDS = 20 if os.environ.get("BACKFILL_FAULTS") == "long" else 5
+
+
+def test_two_next_days_at_once_make_one_day_and_one_refusal_every_time(broker: Broker) -> None:
     verbs.backfill(Stand(broker), **SMALL, days=1)
 
-    for round_number in range(1, 21):
+    for round_number in range(1, ROUNDS + 1):
         outcomes = [outcome(process) for process in [started(broker, "next-day"), started(broker, "next-day")]]
 
         assert sorted(result.code for result in outcomes) == [0, 4], [result.stderr for result in outcomes]
         assert manifest(broker)["t_end"] == spelled(1 + round_number)
-    assert held(broker) == days(21)
+    assert held(broker) == days(1 + ROUNDS)
 
 
 def test_two_next_days_at_once_without_transactions_make_one_day_and_one_refusal(broker: Broker) -> None:
@@ -76,6 +80,22 @@ def test_one_that_asks_while_a_day_is_being_published_is_refused(
 
     assert (refused.code, refused.answer["refused"]) == (4, "boundary")
     assert held(broker) == days(2)
+
+
+def test_one_that_asks_once_the_day_is_published_makes_a_day_of_its_own(broker: Broker) -> None:
+    verbs.backfill(Stand(broker), **SMALL, days=1)
+    second: list[subprocess.Popen[str]] = []
+
+    def ask(passed: str) -> None:
+        if passed == "committed":
+            second.append(started(broker, "next-day"))
+            wait_for(lambda: len(broker.at_work()) == 2, "the second one waits for the seat")
+
+    verbs.next_day(Stand(broker, progress=ask))
+    own = outcome(second[0])
+
+    assert (own.code, own.answer["t_end"]) == (0, spelled(3))
+    assert held(broker) == days(3)
 
 
 def test_no_clock_decides_whether_a_day_is_made(stand: Stand) -> None:

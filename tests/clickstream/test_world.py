@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -99,6 +100,31 @@ GOLDEN = {
     "device_events": (581, "0576e5e2"),
     "geo_events": (581, "19143973"),
 }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "digest"),
+    [
+        (
+            Parameters(parse("2026-01-07T05:00:00Z"), 1, 8_000),
+            "25a771d5001dde1541d12cdb79364cc026c2ab4397e560c1a47b70d89b04529c",
+        ),
+        (
+            Parameters(parse("2025-11-27T00:00:00Z"), 2**63 - 1, 4_000, dirt=100),
+            "553c73e483b412b8a998d76f1fac0c1bf3c5469c4da6c8110885818a2c084a80",
+        ),
+        (
+            Parameters(parse("2024-02-28T12:00:00Z"), 7, 20),
+            "8a52c15e54bad0738747603de1bb85f2815a206dd90b145e21340ef6d51f2e6e",
+        ),
+    ],
+    ids=["a campaign begins", "dirt on a black friday", "hardly anybody"],
+)
+def test_every_byte_stays_that_of_this_format(parameters: Parameters, digest: str) -> None:
+    history = made(parameters, [parameters.t0 + 5 * HOUR + 1, parameters.t0 + DAY, parameters.t0 + 30 * HOUR])
+
+    sha = hashlib.sha256(b"".join(history.topics.values()) + history.state)
+    assert sha.hexdigest() == digest
 
 
 def test_events_lie_in_the_half_open_days_in_ascending_order() -> None:
