@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core.claims import RESERVATION, Claim
-from backfill_core.errors import NoStoreError, StoreError
+from backfill_core.errors import LimitError, NoStoreError, StoreError
 from backfill_core.ledger import Counts, KeyRow, statements
 from backfill_core.ledger import tables as ledger_tables
 from backfill_core.ledger.opening import look_at_ledger, open_ledger
 from backfill_core.store import create_store
 from backfill_core.target import Measured
-from tests.ledger.conftest import DAY, ME, NEXT, guarded, put
+from tests.ledger.conftest import DAY, ME, NEXT, THIRD, guarded, put
 from tests.model.promises import DATASET
 from tests.model.target import SimulatedTarget
 from tests.servers import PATIENCE
@@ -276,3 +276,29 @@ def test_the_status_of_ten_years_and_of_many_datasets_is_told_by_a_few_rows(db: 
     assert [(one.keys, one.published, one.newest) for one in counts if one.dataset == "shop"] == [
         (3653, 3653, "2025-12-31")
     ]
+
+
+def test_a_glance_says_the_little_that_it_says_as_the_rows_do(db: str) -> None:
+    target = SimulatedTarget()
+    with open_ledger(db) as ledger:
+        orders = guarded(ledger, target)
+        orders.write([DAY, NEXT], put(1, 2), ME)
+        orders.seal([DAY], ME)
+        orders.late(put(5))
+        target.partitions[NEXT] = (9,)
+        orders.drift([NEXT])
+        with pytest.raises(LimitError):
+            orders.write([THIRD], put(), ME)
+
+        told = {glance.key: glance for glance in ledger.glances(DATASET.name)}
+        rows = ledger.rows(DATASET.name)
+
+    assert list(told) == [row.key for row in rows] == [DAY, NEXT, THIRD]
+    for row in rows:
+        glance = told[row.key]
+        assert glance[3:7] == (row.published_at, row.owner, row.run, row.seal)
+        assert list(map(bool, (glance.is_published, *glance[7:]))) == [
+            value is not None for value in (row.token, row.failure, row.drift, row.late)
+        ]
+        assert glance.measured == ({} if row.measured is None else {**row.measured.measures, "rows": row.measured.rows})
+    assert (told[DAY].is_late, told[NEXT].has_drifted, told[THIRD].has_failed) == (True, True, True)
