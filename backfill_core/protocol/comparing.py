@@ -60,8 +60,9 @@ def note_late(place: Place, rows: Sequence[KeyRow], late: Mapping[str, str]) -> 
 
     def step(page: Page) -> None:
         for row in rows:
-            if page.row(row.key) == row:
-                page.write(row._replace(compared_at=page.now, late=late.get(row.key)))
+            now = page.row(row.key)
+            if (now.token, now.seal, now.compared_at) == (row.token, row.seal, row.compared_at):
+                page.write(now._replace(compared_at=page.now, late=late.get(row.key)))
 
     place.ledger.change(place.name, [row.key for row in rows], step)
 

@@ -1,7 +1,7 @@
 // One partition: what it holds, since when and by whom, its corrections and its history, and what a run would do now.
 
 import { Box, Heading, HStack, Table, Text } from "@chakra-ui/react";
-import { useMemo, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 
 import { Actions } from "./Actions.tsx";
 import type { Selection } from "./Calendar.tsx";
@@ -22,8 +22,16 @@ interface Props {
 export function PartitionPanel({ view, place, onSelect, onChanged }: Props) {
   const key = view.axis.key(place);
   const places = useMemo(() => [place], [place]);
+  const [turn, setTurn] = useState(0);
   // Asked again whenever what the calendar knows of it has changed.
-  const seen = `${view.letters[place] ?? ""}${view.told.published_at[place] ?? ""}`;
+  const { holders, corrections, published_at } = view.told;
+  const seen = [
+    view.letters[place],
+    published_at[place],
+    holders[key]?.by,
+    corrections.filter((one) => one.key === key).length,
+    turn,
+  ].join(" ");
   const { told, failure } = useAnswer<One>(
     `datasets/${encodeURIComponent(view.told.dataset)}/partitions/${encodeURIComponent(key)}?seen=${encodeURIComponent(seen)}`,
   );
@@ -34,7 +42,14 @@ export function PartitionPanel({ view, place, onSelect, onChanged }: Props) {
       {failure && <Trouble failure={failure} />}
       {told === undefined && failure === undefined && <Waiting what="Reading its history" />}
       {told && <Facts one={told} />}
-      <Actions view={view} places={places} onChanged={onChanged} />
+      <Actions
+        view={view}
+        places={places}
+        onChanged={() => {
+          setTurn((one) => one + 1);
+          onChanged();
+        }}
+      />
       <PlanButton view={view} places={places} />
       {told && told.corrections.length > 0 && (
         <Section title="Corrections">

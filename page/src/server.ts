@@ -176,9 +176,11 @@ export function useAnswer<T>(path: string | undefined, every?: number): Answer<T
   const [state, setState] = useState<{ path: string | undefined; told?: T; failure?: Failure }>({ path });
   const drawn = useRef<string | undefined>(undefined);
   const [turn, setTurn] = useState(0);
+  const busy = useRef(false);
   useEffect(() => {
     if (path === undefined) return undefined;
     const stop = new AbortController();
+    busy.current = true;
     text(path, undefined, stop.signal)
       .then((said) => {
         if (drawn.current === path + said) return;
@@ -189,12 +191,15 @@ export function useAnswer<T>(path: string | undefined, every?: number): Answer<T
         if (stop.signal.aborted) return;
         drawn.current = undefined;
         setState((before) => ({ ...(before.path === path ? before : { path }), failure: known(error) }));
+      })
+      .finally(() => {
+        if (!stop.signal.aborted) busy.current = false;
       });
     return () => stop.abort();
   }, [path, turn]);
   useEffect(() => {
     if (every === undefined) return undefined;
-    const timer = setInterval(() => document.visibilityState === "visible" && setTurn((one) => one + 1), every * 1000);
+    const timer = setInterval(() => document.visibilityState === "visible" && !busy.current && setTurn((one) => one + 1), every * 1000);
     return () => clearInterval(timer);
   }, [every]);
   const again = useCallback(() => setTurn((one) => one + 1), []);
@@ -223,7 +228,12 @@ export async function carryOut(told: DatasetTold, verb: Verb, reason: string): P
   const runs = [];
   for (const [start, end] of verb.spans) {
     const of = verb.name === "Amend" ? { date: start } : { start, end };
-    runs.push(await startRun(verb.dag, { ...of, reason, owner: told.user }));
+    try {
+      runs.push(await startRun(verb.dag, { ...of, reason, owner: told.user }));
+    } catch (error) {
+      if (runs.length === 0) throw error;
+      return { words: `${runs.length} of ${verb.spans.length} runs were started; then: ${known(error).message}`, runs };
+    }
   }
   return { words: `${runs.length === 1 ? "A run" : `${runs.length} runs`} of ${verb.dag} ${runs.length === 1 ? "was" : "were"} started`, runs };
 }
@@ -243,6 +253,8 @@ export async function stateOf({ dag_id, run_id }: RunLink): Promise<string> {
 const airflow = (dag: string) => `../api/v2/dags/${encodeURIComponent(dag)}`;
 
 const NAP = 1500;
+const LONGEST_PLAN = 10 * 60_000;
+const ENDED_BADLY = ["failed", "upstream_failed", "skipped", "removed", "up_for_retry"];
 
 /** Let a task plan what a run would do now, for what the spans name. It reads the source; nothing is written. */
 export async function planned(told: DatasetTold, spans: readonly (readonly [string, string])[], stop: AbortSignal): Promise<Plan> {
@@ -253,11 +265,15 @@ export async function planned(told: DatasetTold, spans: readonly (readonly [stri
   const { run_id } = await startRun(of.dag_id, conf);
   const run = `${airflow(of.dag_id)}/dagRuns/${encodeURIComponent(run_id)}`;
   const task = `${run}/taskInstances/${encodeURIComponent(of.task_id)}`;
+  const began = Date.now();
   for (;;) {
     const { state } = await ask<{ state: string | null }>(task);
     if (state === "success") break;
-    if (state === "failed" || state === "upstream_failed") {
+    if (ENDED_BADLY.includes(state ?? "")) {
       throw failure("It could not be planned", `The log of the run ${run_id} says why.`, 0);
+    }
+    if (Date.now() - began > LONGEST_PLAN) {
+      throw failure("There is no plan yet", `The run ${run_id} has not come to it; its log will have it.`, 0);
     }
     await new Promise((resolve) => setTimeout(resolve, NAP));
     stop.throwIfAborted();

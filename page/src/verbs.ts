@@ -41,6 +41,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
     return { spans, what: `${shown.join(", ")}${of.length > 1 ? ` (${counted(of.length, axis.grain)})` : ""}` };
   };
   const count = (of: readonly number[]) => counted(of.length, axis.grain);
+  const others = held.filter((place) => told.holders[axis.key(place)]?.by !== told.user);
   const holders = [...new Set(held.map((place) => told.holders[axis.key(place)]?.by ?? ""))].join(", ");
   const why = (dag: string | null, ...reasons: (string | false)[]) =>
     told.why_not ??
@@ -61,7 +62,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
         `${runs === 1 ? "A run" : `${runs} runs`} of the DAG ${told.dags.range} make${runs === 1 ? "s" : ""} ${count(places)} of ${told.dataset} again, from the source as it is now.`,
         "Each takes the place of what readers have, whole, or is left as it is and said why.",
         ...(sealed.length > 0 ? [`${count(sealed)} sealed: left as ${sealed.length === 1 ? "it is" : "they are"}.`] : []),
-        ...(held.length > 0 ? [`${count(held)} held by ${holders}: not made while that is so.`] : []),
+        ...(others.length > 0 ? [`${count(others)} held by others: a run that meets one waits, for a day at most.`] : []),
       ],
     },
     {
@@ -89,7 +90,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
       ...fill(places),
       dag: undefined,
       not: told.why_not ?? (held.length > 0 ? `Held by ${holders}` : undefined),
-      consequences: [`${count(places)} of ${told.dataset} ${places.length === 1 ? "is" : "are"} reserved in your name.`, "Every run leaves them alone, and says that you hold them, until you release them."],
+      consequences: [`${count(places)} of ${told.dataset} ${places.length === 1 ? "is" : "are"} reserved in your name.`, "Until you release them, only runs in your name may write them; every other says that you hold them."],
     },
     {
       name: "Release",
@@ -98,7 +99,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
       not: told.why_not ?? (held.length === 0 ? "Nobody holds it" : undefined),
       consequences: [
         `${count(held)} held by ${holders} ${held.length === 1 ? "is" : "are"} free again.`,
-        "If a run of theirs is still writing, it publishes nothing there any more.",
+        "If a run of theirs is still writing, it publishes nothing there any more, unless it is doing so just now.",
       ],
     },
     {

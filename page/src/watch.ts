@@ -1,4 +1,4 @@
-// How often the page looks again: every few seconds while somebody holds something or this user has started something.
+// How often the page looks again: every few seconds while a run holds something or this user has started something.
 
 import { useRef, useState } from "react";
 
@@ -20,7 +20,7 @@ export function useWatch() {
       render((one) => one + 1);
     },
     look: (told: DatasetTold | undefined) => {
-      const now = told?.states.includes("2") ?? false;
+      const now = Object.values(told?.holders ?? {}).some(({ run }) => run !== null);
       if (now !== held) setHeld(now);
     },
   };

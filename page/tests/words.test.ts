@@ -58,11 +58,11 @@ test("a backfill of what is missing is a run for each gap", () => {
 });
 
 test("a backfill says what it will leave alone", () => {
-  const held = { holders: { "2026-02-03": { by: "anna", run: null } } };
+  const held = { holders: { "2026-02-03": { by: "bob", run: null } } };
   const said = verb("Backfill", "132", held).consequences.join(" ");
 
   assert.match(said, /1 day sealed: left as it is/);
-  assert.match(said, /1 day held by anna/);
+  assert.match(said, /1 day held by others/);
 });
 
 test("what can't be done is offered with the reason why not", () => {

@@ -38,7 +38,7 @@ class Access:
     def may_read(self) -> bool:
         """Return whether the user may look at the dataset."""
         if not self._dag_ids:
-            return self._is_admin()
+            return self.is_admin()
         return any(map(self.may_see, self._dag_ids))
 
     def may_see(self, dag_id: str) -> bool:
@@ -48,7 +48,7 @@ class Access:
     def why_not(self) -> str | None:
         """Return None where the user may change the dataset, else why not, in words."""
         if not self._dag_ids:
-            return None if self._is_admin() else "No DAG writes it, so only an administrator may change it"
+            return None if self.is_admin() else "No DAG writes it, so only an administrator may change it"
         denied = [dag_id for dag_id in self._dag_ids if not self._may("PUT", dag_id)]
         if not denied:
             return None
@@ -59,7 +59,7 @@ class Access:
         details = DagDetails(id=dag_id, team_name=self._teams.get(dag_id))
         return bool(get_auth_manager().is_authorized_dag(method=method, details=details, user=self._user))
 
-    def _is_admin(self) -> bool:
+    def is_admin(self) -> bool:
         """Return whether the user has the role Admin; where roles aren't known so, may edit the ledger's connection."""
         user = self._user
         several = [getattr(role, "name", role) for role in getattr(user, "roles", None) or ()]

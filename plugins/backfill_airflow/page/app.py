@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MOST_KEYS = 40_000
 """How many partitions one request may name: more than a hundred years of days."""
+UNREADABLE = "the ledger can't be reached or read; the API server's log says why"
 _writers = Writers()
 
 
@@ -55,8 +56,8 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    spans: list[tuple[str, str]] = Field(min_length=1)
-    reason: str
+    spans: list[tuple[str, str]] = Field(min_length=1, max_length=1_000)
+    reason: str = Field(max_length=2_000)
 
 
 class One:
@@ -119,6 +120,7 @@ class Datasets:
                 places |= self._places_of(conn_id)
             except (BackfillError, AirflowNotFoundException) as error:
                 if conn_id in named or not isinstance(error, NoStoreError):
+                    log.warning("the ledger of the connection %s can't be read: %s", conn_id, error)
                     self._failures[conn_id] = error
         self._places: dict[str, Place] = {}
         for place in sorted(places, key=lambda one: (one.dataset, one.conn_id != DEFAULT_CONN_ID, one.conn_id)):
@@ -144,17 +146,22 @@ class Datasets:
         if not access.may_read():
             return None
         if place.conn_id in self._failures:
-            raise self._failures[place.conn_id]
+            raise HTTPException(503, self._why(place.conn_id, access))
         return One(place, [writer for writer in writers if access.may_see(writer.dag_id)], access, shown)
 
     def failures(self) -> list[str]:
         """Say which ledgers don't answer, to who may look at a dataset of theirs."""
         told = []
-        for conn_id, error in self._failures.items():
+        for conn_id in self._failures:
             writers = [writer for place, found in self._writers.items() if place.conn_id == conn_id for writer in found]
-            if Access(self._user, conn_id, writers, self._session).may_read():
-                told.append(f"{conn_id}: {error}")
+            access = Access(self._user, conn_id, writers, self._session)
+            if access.may_read():
+                told.append(f"{conn_id}: {self._why(conn_id, access)}")
         return told
+
+    def _why(self, conn_id: str, access: Access) -> str:
+        """Say why a ledger doesn't answer; where it is is an administrator's to know, as Airflow's connections are."""
+        return str(self._failures[conn_id]) if access.is_admin() else UNREADABLE
 
     def overviews(self, dag_id: str | None) -> list[dict[str, Any]]:
         """Tell of all that the user may look at, or of those that a DAG writes; of an unused `daily` say nothing."""
@@ -220,21 +227,7 @@ def datasets(known: Annotated[Datasets, Depends()], dag_id: str | None = None) -
     return _json({"datasets": told, "failures": failures})
 
 
-@app.get("/datasets/{name}")
-def dataset(one: Seen) -> Response:
-    """Tell all partitions of a dataset."""
-    if one.is_daily:
-        with open_store(one.settings.db) as store:
-            told = reading.Daily.read(store).told(until_yesterday=one.is_scheduled)
-    else:
-        with _looking(one.settings) as ledger:
-            told = reading.dataset(ledger, one.place.dataset, until_yesterday=one.is_scheduled)
-    why_not = one.access.why_not()
-    about = {"dags": one.dags(), "paused": one.paused, "user": one.access.name, "why_not": why_not}
-    return _json({"dataset": one.shown, **told, **about})
-
-
-@app.get("/datasets/{name}/partitions/{key}")
+@app.get("/datasets/{name:path}/partitions/{key}")
 def partition(one: Seen, key: str) -> Response:
     """Tell one partition with its history."""
     key = parse_key(key)
@@ -248,7 +241,26 @@ def partition(one: Seen, key: str) -> Response:
         return _json(reading.Daily.read(store, DateRange.parse(key, key)).partition(key, history))
 
 
-@app.post("/datasets/{name}/claim", dependencies=[Depends(_own_header), Depends(action_logging("backfill_claim"))])
+@app.get("/datasets/{name:path}")
+def dataset(one: Seen) -> Response:
+    """Tell all partitions of a dataset."""
+    if one.is_daily:
+        with open_store(one.settings.db) as store:
+            told = reading.Daily.read(store).told(until_yesterday=one.is_scheduled)
+    else:
+        with _looking(one.settings) as ledger:
+            told = reading.dataset(ledger, one.place.dataset, until_yesterday=one.is_scheduled)
+    why_not = one.access.why_not()
+    about = {"dags": one.dags(), "paused": one.paused, "user": one.access.name, "why_not": why_not}
+    return _json({"dataset": one.shown, **told, **about})
+
+
+def _change(event: str) -> list[Any]:
+    """Return what is asked of a change, in this order: our header, the permission, and then Airflow's audit log."""
+    return [Depends(_own_header), Depends(_changed), Depends(action_logging(event))]
+
+
+@app.post("/datasets/{name:path}/claim", dependencies=_change("backfill_claim"))
 def claim(one: Changed, asked: Asked) -> dict[str, str]:
     """Reserve partitions in the user's name: all of them, or none."""
     keys, reason, name = _keys(asked), check_text("reason", asked.reason), check_text("owner", one.access.name)
@@ -264,7 +276,7 @@ def claim(one: Changed, asked: Asked) -> dict[str, str]:
     return {"words": f"{_counted(keys)} reserved in the name of {name}"}
 
 
-@app.post("/datasets/{name}/release", dependencies=[Depends(_own_header), Depends(action_logging("backfill_release"))])
+@app.post("/datasets/{name:path}/release", dependencies=_change("backfill_release"))
 def release(one: Changed, asked: Asked) -> dict[str, str]:
     """Give back whatever claims are on the partitions, whoever holds them."""
     keys, reason, name = _keys(asked), check_text("reason", asked.reason), one.access.name
@@ -323,9 +335,11 @@ def _refuse(denied: Sequence[tuple[str, str]]) -> None:
 
 def _keys(asked: Asked) -> list[str]:
     found: set[str] = set()
+    left = MOST_KEYS
     for first, last in asked.spans:
         days = reading.days_of(parse_key(first), parse_key(last)) or 0
-        if not 0 < days <= MOST_KEYS - len(found):
+        left -= days
+        if not days > 0 or left < 0:
             raise UsageError(
                 f"{first} to {last}: a span goes from its first key to its last, and one request names {MOST_KEYS} keys"
                 " at most"
@@ -364,6 +378,11 @@ def _says(status: int) -> Callable[[Request, Exception], JSONResponse]:
     return answer
 
 
+def _unreadable(_request: Request, error: Exception) -> JSONResponse:
+    log.warning("the page of partitions could not read a ledger: %s", error)
+    return JSONResponse({"detail": UNREADABLE}, 503)
+
+
 def _asked_wrongly(_request: Request, error: Exception) -> JSONResponse:
     """Say what of a request can't be read, in one sentence."""
     assert isinstance(error, RequestValidationError)  # noqa: S101  as it is registered
@@ -380,7 +399,7 @@ app.add_exception_handler(UsageError, _says(400))
 app.add_exception_handler(RefusedError, _says(409))
 app.add_exception_handler(NoStoreError, _says(404))
 app.add_exception_handler(AirflowNotFoundException, _says(404))
-app.add_exception_handler(StoreError, _says(503))
-app.add_exception_handler(BackfillError, _says(503))
+app.add_exception_handler(StoreError, _unreadable)
+app.add_exception_handler(BackfillError, _unreadable)
 app.add_exception_handler(RequestValidationError, _asked_wrongly)
 app.add_exception_handler(Exception, _unforeseen)

@@ -73,13 +73,14 @@ class Writers:
             )
         )
         versions = {dag_id: updated for dag_id, _, updated in dags}
-        changed = [dag_id for dag_id, updated in versions.items() if self._known.get(dag_id, (None,))[0] != updated]
+        known = dict(self._known)  # other requests read at the same time
+        changed = [dag_id for dag_id, updated in versions.items() if known.get(dag_id, (None,))[0] != updated]
         for row in SerializedDagModel.get_latest_serialized_dags(dag_ids=changed, session=session) if changed else ():
-            self._known[row.dag_id] = versions[row.dag_id], written_by((row.data or {}).get("dag", {}))
-        self._known = {dag_id: known for dag_id, known in self._known.items() if dag_id in versions}
+            known[row.dag_id] = versions[row.dag_id], written_by((row.data or {}).get("dag", {}))
+        self._known = {dag_id: said for dag_id, said in known.items() if dag_id in versions}
         found: dict[Place, list[Writer]] = {}
         for dag_id, paused, _ in sorted(dags):
-            for place, writer in self._known.get(dag_id, (None, {}))[1].items():
+            for place, writer in known.get(dag_id, (None, {}))[1].items():
                 found.setdefault(place, []).append(writer._replace(paused=bool(paused)))
         return found
 
