@@ -179,6 +179,11 @@ class SqlLedger:
             known = _definition(execute, dataset)
         return None if known is None else json.loads(known.fixed)
 
+    def zones(self) -> dict[str, str]:
+        """Return the time zone of each dataset; it is fixed, so the first version of a definition has it."""
+        with self._database.reading() as execute:
+            return {name: json.loads(fixed)["timezone"] for name, fixed in execute(statements.FIXED, {})}
+
     def renew(self) -> str:
         """Give the ledger a new id, after it came from a backup; return it. The former ones are kept."""
         made = secrets.token_hex(16)

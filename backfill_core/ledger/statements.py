@@ -77,6 +77,7 @@ COUNT = """
 DEFINITION = """
     SELECT version, fixed, measures FROM ledger_datasets WHERE dataset = :dataset ORDER BY version DESC LIMIT 1
 """
+FIXED = "SELECT dataset, fixed FROM ledger_datasets WHERE version = 1"
 DEFINE = """
     INSERT INTO ledger_datasets (dataset, version, fixed, measures, since)
     VALUES (:dataset, :version, :fixed, :measures, :since) ON CONFLICT DO NOTHING RETURNING version

@@ -9,7 +9,7 @@ import pytest
 
 from backfill_airflow.page import reading
 from backfill_core.claims import ATTEMPT, RESERVATION, Claim
-from backfill_core.ledger import Glance
+from backfill_core.ledger import Counts, Glance
 from backfill_core.ledger.opening import open_ledger
 
 if TYPE_CHECKING:
@@ -28,6 +28,20 @@ def test_a_run_that_has_just_written_a_day_is_not_still_to_come_to_it() -> None:
     assert reading.is_held(SENT, [claim("shop/another")])
     assert reading.is_held(SENT, [claim("shop/run"), claim("", RESERVATION)])
     assert not reading.is_held(SENT, [])
+
+
+def test_a_dataset_whose_schedule_has_stopped_is_missing_its_last_days(tmp_path: Path) -> None:
+    counts = Counts("shop", 3, 3, 0, 0, 0, 0, 0, "2026-02-04", None, None, None, DAY, None)
+
+    assert [reading.overview(counts, until)["missing"] for until in (None, "2026-02-03", "2026-02-10")] == [1, 1, 7]
+    assert reading.overview(counts._replace(published=0, oldest=None, newest=None), "2026-02-10")["missing"] is None
+    daily = reading.Daily({DAY: (1, 2, "me"), "2026-02-03": (1, 2, "me")}, {}, {}, set(), [])
+    assert [daily.overview(until)["missing"] for until in (None, "2026-02-10")] == [1, 8]
+    assert reading.Daily({}, {}, {}, set(), []).overview("2026-02-10")["missing"] is None
+    with open_ledger(str(tmp_path / "state.db")) as ledger:
+        ledger.define("shop", {"key": {}, "timezone": "Asia/Seoul", "grain": "day"}, {})
+        ledger.define("shop", {"key": {}, "timezone": "Asia/Seoul", "grain": "day"}, {"orders": "count(*)"})
+        assert ledger.zones() == {"shop": "Asia/Seoul"}
 
 
 @pytest.mark.parametrize("text", [None, "", "anna", "anna#1a2b", "/x", "dag/"])

@@ -111,6 +111,7 @@ class Datasets:
         self._user, self._session = user, session
         self._writers = _writers.read(session)
         self._counts: dict[Place, Counts] = {}
+        self._zones: dict[Place, str] = {}
         self._failures: dict[str, BackfillError | AirflowNotFoundException] = {}
         self.has_store = False
         named = {place.conn_id for place in self._writers}
@@ -133,7 +134,9 @@ class Datasets:
         self.has_store = True
         with _looking(settings) as ledger:
             counts = {} if ledger is None else {Place(conn_id, one.dataset): one for one in ledger.counts()}
+            zones = {} if ledger is None else ledger.zones()
         self._counts |= counts
+        self._zones |= {Place(conn_id, name): zone for name, zone in zones.items()}
         return {*counts, Place(conn_id, DAILY_TABLE)}
 
     def find(self, shown: str) -> One | None:
@@ -177,11 +180,12 @@ class Datasets:
         return told
 
     def _overview(self, one: One) -> dict[str, Any]:
+        until = reading.yesterday(self._zones.get(one.place, "UTC")) if one.is_scheduled else None
         if one.is_daily:
             with open_store(one.settings.db) as store:
-                return reading.Daily.read(store).overview()
+                return reading.Daily.read(store).overview(until)
         counts = self._counts.get(one.place)
-        return reading.UNWRITTEN if counts is None else reading.overview(counts)
+        return reading.UNWRITTEN if counts is None else reading.overview(counts, until)
 
 
 def _seen(name: str, known: Annotated[Datasets, Depends()]) -> One:

@@ -81,9 +81,9 @@ def days_of(first: str | None, last: str | None) -> int | None:
 # datasets
 
 
-def overview(counts: Counts) -> Told:
-    """Tell of a dataset at a glance; its holes are those between its first and its last partition."""
-    days = days_of(counts.oldest, counts.newest)
+def overview(counts: Counts, until: str | None = None) -> Told:
+    """Tell of a dataset at a glance; its holes are those from its first partition to its last, or until a later day."""
+    days = days_of(counts.oldest, max(counts.newest or "", until or ""))
     return {
         "newest": counts.newest,
         "sealed_up_to": counts.sealed_up_to,
@@ -260,9 +260,9 @@ class Daily(NamedTuple):
                 list(tables.corrections(dates)),
             )
 
-    def overview(self) -> Told:
+    def overview(self, until: str | None = None) -> Told:
         """Tell of it at a glance; of failures, drift, lateness and times the five tables know nothing."""
-        days = days_of(min(self.published, default=None), max(self.published, default=None))
+        days = days_of(min(self.published, default=None), max((*self.published, until or "")))
         return {
             **dict.fromkeys(UNWRITTEN),
             "newest": max(self.published, default=None),
