@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -37,13 +38,15 @@ class Access:
 
     def may_read(self) -> bool:
         """Return whether the user may look at the dataset."""
-        if not self._dag_ids:
-            return self.is_admin()
-        return any(map(self.may_see, self._dag_ids))
+        return bool(self._readable) if self._dag_ids else self.is_admin()
 
     def may_see(self, dag_id: str) -> bool:
         """Return whether the user may read this DAG."""
-        return self._may("GET", dag_id)
+        return dag_id in self._readable
+
+    @cached_property
+    def _readable(self) -> set[str]:
+        return {dag_id for dag_id in self._dag_ids if self._may("GET", dag_id)}
 
     def why_not(self) -> str | None:
         """Return None where the user may change the dataset, else why not, in words."""

@@ -110,7 +110,6 @@ class Datasets:
     def __init__(self, user: GetUserDep, session: SessionDep) -> None:
         self._user, self._session = user, session
         self._writers = _writers.read(session)
-        self._counts: dict[Place, Counts] = {}
         self._zones: dict[Place, str] = {}
         self._failures: dict[str, BackfillError | AirflowNotFoundException] = {}
         self.has_store = False
@@ -133,11 +132,10 @@ class Datasets:
         open_store(settings.db).close()
         self.has_store = True
         with _looking(settings) as ledger:
-            counts = {} if ledger is None else {Place(conn_id, one.dataset): one for one in ledger.counts()}
             zones = {} if ledger is None else ledger.zones()
-        self._counts |= counts
-        self._zones |= {Place(conn_id, name): zone for name, zone in zones.items()}
-        return {*counts, Place(conn_id, DAILY_TABLE)}
+        found = {Place(conn_id, name): zone for name, zone in zones.items()}
+        self._zones |= found
+        return {*found, Place(conn_id, DAILY_TABLE)}
 
     def find(self, shown: str) -> One | None:
         """Return a dataset that the user may look at, None where there is none."""
@@ -168,23 +166,29 @@ class Datasets:
 
     def overviews(self, dag_id: str | None) -> list[dict[str, Any]]:
         """Tell of all that the user may look at, or of those that a DAG writes; of an unused `daily` say nothing."""
-        told = []
+        told, counts = [], self._counts()
         for shown, place in self._places.items():
             if place.conn_id in self._failures or (one := self.find(shown)) is None:
                 continue
             dags = [writer.dag_id for writer in one.writers]
             if dag_id is None or dag_id in dags:
-                about = self._overview(one)
+                about = self._overview(one, counts.get(place))
                 if dags or about != reading.UNUSED:
                     told.append({"dataset": shown, "dags": dags, **about})
         return told
 
-    def _overview(self, one: One) -> dict[str, Any]:
+    def _counts(self) -> dict[Place, Counts]:
+        found: dict[Place, Counts] = {}
+        for conn_id in {place.conn_id for place in self._zones}:
+            with _looking(BackfillHook(conn_id).settings()) as ledger:
+                found |= {Place(conn_id, one.dataset): one for one in (ledger.counts() if ledger else ())}
+        return found
+
+    def _overview(self, one: One, counts: Counts | None) -> dict[str, Any]:
         until = reading.yesterday(self._zones.get(one.place, "UTC")) if one.is_scheduled else None
         if one.is_daily:
             with open_store(one.settings.db) as store:
                 return reading.Daily.read(store).overview(until)
-        counts = self._counts.get(one.place)
         return reading.UNWRITTEN if counts is None else reading.overview(counts, until)
 
 
