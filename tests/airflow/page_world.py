@@ -76,6 +76,7 @@ class World:
         self.address = airflow.address
         self.db = str(folder / "state.db")
         self.shop = str(folder / "shop.db")
+        self.events = folder / "events"
         made = home / "simple_auth_manager_passwords.json.generated"
         self._passwords: dict[str, str] = json.loads(made.read_text())
         self._tokens: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +16,6 @@ from page_world import ADMIN, ARCHIVE, EDITOR, FAILED, HOSTILE, LIVELY, SHOP, VI
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from page_world import World
 
@@ -25,16 +24,21 @@ RUN = "shop/scheduled__2024-07-01T00:00:00+00:00"
 
 @pytest.fixture
 def admin(world: World) -> Iterator[Visitor]:
-    with chromium() as context:
-        visitor = world.visit(context, ADMIN)
+    with visiting(world, ADMIN) as visitor:
         yield visitor
-        assert visitor.faults == []
 
 
 @pytest.fixture
 def editor(world: World) -> Iterator[Visitor]:
+    with visiting(world, EDITOR) as visitor:
+        yield visitor
+
+
+@contextmanager
+def visiting(world: World, user: str) -> Iterator[Visitor]:
+    """Let a user in, with a browser; no error of the page may come up meanwhile."""
     with chromium() as context:
-        visitor = world.visit(context, EDITOR)
+        visitor = world.visit(context, user)
         yield visitor
         assert visitor.faults == []
 
@@ -146,7 +150,7 @@ def _reasons(orders: object, days: list[str]) -> list[str]:
 
 def test_a_running_backfill_fills_the_days_one_by_one(world: World, editor: Visitor) -> None:
     for day in range(3, 11):
-        write_partition(str(_events(world)), f"2026-02-{day:02}", 60, 2)
+        write_partition(str(world.events), f"2026-02-{day:02}", 60, 2)
     editor.go("daily", "2026-02-03", "2026-02-10")
 
     editor.do("Backfill", "the files were delivered again")
@@ -158,12 +162,6 @@ def test_a_running_backfill_fills_the_days_one_by_one(world: World, editor: Visi
     editor.page.get_by_role("button", name="Held").wait_for(state="detached")
     editor.page.get_by_role("button", name="Published 8").wait_for()
     editor.says("60")
-
-
-def _events(world: World) -> Path:
-    from pathlib import Path
-
-    return Path(world.db).parent / "events"
 
 
 def test_what_was_sent_stays_is_refused_and_is_corrected_beside(world: World, editor: Visitor) -> None:
