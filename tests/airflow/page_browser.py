@@ -47,7 +47,7 @@ def chromium(*, width: int = 1440, height: int = 1000, dark: bool = False) -> It
         )
         if dark:
             context.add_init_script("localStorage.setItem('theme', 'dark')")
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(180_000)
         yield context
         context.close()
 

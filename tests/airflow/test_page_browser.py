@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backfill_core.claims import Caller
+from backfill_core.keys import keys_between
 from gen_events import write_partition
 from page_browser import Visitor, chromium
-from page_world import ADMIN, ARCHIVE, EDITOR, FAILED, HOSTILE, LIVELY, SHOP, VIEWER, sell
+from page_world import ADMIN, ARCHIVE, EDITOR, FAILED, HOSTILE, LIVELY, SHOP, VIEWER, fill, sell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,20 +149,32 @@ def _reasons(orders: object, days: list[str]) -> list[str]:
     return [row["reason"] for row in orders.status(days[0], days[-1])["partitions"]]  # type: ignore[attr-defined]
 
 
-def test_a_running_backfill_fills_the_days_one_by_one(world: World, editor: Visitor) -> None:
+def test_a_range_of_the_runners_table_is_made_again(world: World, editor: Visitor) -> None:
     for day in range(3, 11):
         write_partition(str(world.events), f"2026-02-{day:02}", 60, 2)
     editor.go("daily", "2026-02-03", "2026-02-10")
 
     editor.do("Backfill", "the files were delivered again")
 
-    for count in range(8, 0, -1):  # each day that is made leaves the held ones
-        editor.page.get_by_role("button", name=re.compile(rf"^Held [1-{count}]$")).wait_for()
-        if count == 4:
-            break
-    editor.page.get_by_role("button", name="Held").wait_for(state="detached")
+    editor.says("8 of 8 written by it")
     editor.page.get_by_role("button", name="Published 8").wait_for()
+    editor.page.get_by_role("button", name="Held").wait_for(state="detached")
     editor.says("60")
+
+
+def test_a_running_backfill_fills_the_days_one_by_one(world: World, editor: Visitor) -> None:
+    days = keys_between("2024-05-13", "2024-05-17")
+    order_late(world, *days)
+    run = Caller("shop.range/manual__2024-07-02T00:00:00+00:00")
+    with world.guarded() as orders:
+        claim = orders.claim(days, run)["claim"]
+        editor.go(SHOP, days[0], days[-1])
+
+        for left in range(len(days), 0, -1):  # the page looks again by itself
+            editor.page.get_by_role("button", name=re.compile(rf"^Held {left}$")).wait_for()
+            orders.write([days[-left]], fill("orders"), run)
+        orders.release(claim=claim)
+    editor.page.get_by_role("button", name="Held").wait_for(state="detached")
 
 
 def test_what_was_sent_stays_is_refused_and_is_corrected_beside(world: World, editor: Visitor) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,23 +24,22 @@ from backfill_airflow.hook import DEFAULT_CONN_ID, BackfillHook, opened_ledger
 from backfill_airflow.page import BUNDLE, reading
 from backfill_airflow.page.access import Access
 from backfill_airflow.page.dags import DAILY_TABLE, ROLES, Place, Writer, Writers
+from backfill_airflow.page.ledgers import Found, Ledgers, looking
 from backfill_core import DateRange
 from backfill_core.claims import Caller
 from backfill_core.errors import BackfillError, NoStoreError, RefusedError, StoreError, UsageError
 from backfill_core.guarded import new_id
 from backfill_core.keys import keys_between, parse_key
 from backfill_core.ledger import CLAIM, RELEASE
-from backfill_core.ledger.opening import look_at_ledger
 from backfill_core.partition import check_text
 from backfill_core.protocol import reserving
 from backfill_core.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from backfill_core import Settings
     from backfill_core.ledger import Counts, Entry
-    from backfill_core.ledger.ledger import SqlLedger
     from backfill_core.ledger.page import Page
 
 log = logging.getLogger(__name__)
@@ -49,6 +47,7 @@ MOST_KEYS = 40_000
 """How many partitions one request may name: more than a hundred years of days."""
 UNREADABLE = "the ledger can't be reached or read; the API server's log says why"
 _writers = Writers()
+_ledgers = Ledgers()
 
 
 class Asked(BaseModel):
@@ -111,31 +110,23 @@ class Datasets:
         self._user, self._session = user, session
         self._writers = _writers.read(session)
         self._zones: dict[Place, str] = {}
-        self._failures: dict[str, BackfillError | AirflowNotFoundException] = {}
+        self._failures: dict[str, Exception] = {}
         self.has_store = False
         named = {place.conn_id for place in self._writers}
         places = set(self._writers)
         for conn_id in sorted({DEFAULT_CONN_ID, *named}):
-            try:
-                places |= self._places_of(conn_id)
-            except (BackfillError, AirflowNotFoundException) as error:
-                if conn_id in named or not isinstance(error, NoStoreError):
-                    log.warning("the ledger of the connection %s can't be read: %s", conn_id, error)
-                    self._failures[conn_id] = error
+            zones, failure = _look_at(conn_id)
+            if failure is None:
+                self.has_store = True
+                self._zones |= {Place(conn_id, name): zone for name, zone in zones.items()}
+                places.add(Place(conn_id, DAILY_TABLE))
+            elif conn_id in named or not isinstance(failure, NoStoreError):
+                self._failures[conn_id] = failure
         self._places: dict[str, Place] = {}
+        places |= {*self._zones}
         for place in sorted(places, key=lambda one: (one.dataset, one.conn_id != DEFAULT_CONN_ID, one.conn_id)):
             shown = place.dataset if place.dataset not in self._places else f"{place.dataset} ({place.conn_id})"
             self._places[shown] = place
-
-    def _places_of(self, conn_id: str) -> set[Place]:
-        settings = BackfillHook(conn_id).settings()
-        open_store(settings.db).close()
-        self.has_store = True
-        with _looking(settings) as ledger:
-            zones = {} if ledger is None else ledger.zones()
-        found = {Place(conn_id, name): zone for name, zone in zones.items()}
-        self._zones |= found
-        return {*found, Place(conn_id, DAILY_TABLE)}
 
     def find(self, shown: str) -> One | None:
         """Return a dataset that the user may look at, None where there is none."""
@@ -180,8 +171,11 @@ class Datasets:
     def _counts(self) -> dict[Place, Counts]:
         found: dict[Place, Counts] = {}
         for conn_id in {place.conn_id for place in self._zones}:
-            with _looking(BackfillHook(conn_id).settings()) as ledger:
-                found |= {Place(conn_id, one.dataset): one for one in (ledger.counts() if ledger else ())}
+            try:
+                with looking(BackfillHook(conn_id).settings().db) as ledger:
+                    found |= {Place(conn_id, one.dataset): one for one in (ledger.counts() if ledger else ())}
+            except BackfillError as error:
+                self._failures[conn_id] = error
         return found
 
     def _overview(self, one: One, counts: Counts | None) -> dict[str, Any]:
@@ -190,6 +184,13 @@ class Datasets:
             with open_store(one.settings.db) as store:
                 return reading.Daily.read(store).overview(until)
         return reading.UNWRITTEN if counts is None else reading.overview(counts, until)
+
+
+def _look_at(conn_id: str) -> Found:
+    try:
+        return _ledgers.find(BackfillHook(conn_id).settings().db)
+    except (BackfillError, AirflowNotFoundException) as error:
+        return Found({}, error)
 
 
 def _seen(name: str, known: Annotated[Datasets, Depends()]) -> One:
@@ -239,7 +240,7 @@ def datasets(known: Annotated[Datasets, Depends()], dag_id: str | None = None) -
 def partition(one: Seen, key: str) -> Response:
     """Tell one partition with its history."""
     key = parse_key(key)
-    with _looking(one.settings) as ledger:
+    with looking(one.settings.db) as ledger:
         if not one.is_daily:
             if ledger is None:
                 raise NoStoreError("there is no ledger yet; the first write of a dataset makes it")
@@ -256,7 +257,7 @@ def dataset(one: Seen) -> Response:
         with open_store(one.settings.db) as store:
             told = reading.Daily.read(store).told(until_yesterday=one.is_scheduled)
     else:
-        with _looking(one.settings) as ledger:
+        with looking(one.settings.db) as ledger:
             told = reading.dataset(ledger, one.place.dataset, until_yesterday=one.is_scheduled)
     why_not = one.access.why_not()
     about = {"dags": one.dags(), "paused": one.paused, "user": one.access.name, "why_not": why_not}
@@ -358,18 +359,6 @@ def _keys(asked: Asked) -> list[str]:
 
 def _counted(keys: Sequence[str]) -> str:
     return f"{keys[0]} is" if len(keys) == 1 else f"{len(keys)} partitions are"
-
-
-@contextmanager
-def _looking(settings: Settings) -> Iterator[SqlLedger | None]:
-    """Open the ledger and change nothing; None where there is none yet."""
-    try:
-        ledger = look_at_ledger(settings.db)
-    except NoStoreError:
-        yield None
-        return
-    with ledger:
-        yield ledger
 
 
 def _json(told: Any) -> Response:
