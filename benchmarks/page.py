@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests" / "airflow")]
@@ -46,8 +47,10 @@ def main() -> None:
 def _answered(world: World, path: str) -> tuple[float, int]:
     took, size = [], 0
     for _ in range(ROUNDS):
+        request = Request(f"{world.address}/backfill/{path}", headers={"Authorization": f"Bearer {world.token(ADMIN)}"})
         began = time.perf_counter()
-        size = len(str(world.ask(ADMIN, path)[1]))
+        with urlopen(request, timeout=60) as answer:
+            size = len(answer.read())
         took.append(time.perf_counter() - began)
     return median(took), size
 

@@ -15,7 +15,7 @@ from backfill_core.ledger.tables import VERSIONS
 from backfill_core.target import Measured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any, Protocol, TypeVar
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Let it go."""
+
+
+TOGETHER = 1_000
+"""How many rows are read out of their JSON at once."""
 
 
 class SqlLedger:
@@ -248,13 +252,15 @@ class SqlLedger:
         """Return the rows of the keys from `first` to `last`, inclusive, in key order; of all without these."""
         return self._read(statements.ROWS, _row, dataset=dataset, first=first, last=last)
 
-    def glances(self, dataset: str) -> Sequence[Glance]:
-        """Return of all keys the little that a calendar shows: a tenth of the time that `rows` takes."""
+    def glances(self, dataset: str) -> Iterator[Glance]:
+        """Tell of each key the little that a calendar shows, in key order: a tenth of the time that `rows` takes."""
         with self._database.reading() as execute:
             found = list(execute(statements.AT_A_GLANCE, {"dataset": dataset}))
-        measured = json.loads(f"[{','.join(row[2] or 'null' for row in found)}]")  # as one text: far faster than each
-        figures = [{} if one is None else {**one[1], "rows": one[0]} for one in measured]
-        return [Glance._make([*row[:2], known, *row[3:]]) for row, known in zip(found, figures, strict=True)]
+        for start in range(0, len(found), TOGETHER):
+            rows = found[start : start + TOGETHER]
+            measured = json.loads(f"[{','.join(row[2] or 'null' for row in rows)}]")  # as one text: faster than each
+            for row, one in zip(rows, measured, strict=True):
+                yield Glance(row[0], row[1], {} if one is None else {**one[1], "rows": one[0]}, *row[3:])
 
     def claims(self, dataset: str, first: str = "", last: str = "") -> Sequence[Claim]:
         """Return the claims on the keys."""

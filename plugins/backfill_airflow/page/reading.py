@@ -6,7 +6,7 @@ Nothing here looks at a user's table. What isn't known is None.
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from backfill_core.dataset_review import figures
 from backfill_core.keys import find_zone, keys_between
@@ -37,21 +37,91 @@ DIGITS: dict[State, str] = {
     "late": "7",
 }
 MISSING = DIGITS["missing"]
+T = TypeVar("T")
 DAY = "day"
 
 
-class Spot(NamedTuple):
-    """What is known of one partition, as the calendar shows it. digit: of its state."""
+class Columns:
+    """What the calendar shows of partitions, each thing in a list of its own, as the page takes it.
 
-    digit: str
-    sealed: bool
-    figures: Mapping[str, str | int | None]
-    at: str | None = None
-    by: str | None = None
-    run: str | None = None
+    Kept so from the start: an object a partition costs a ledger of a hundred years half a second, in a server that
+    holds much else.
+    """
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.digits: list[str] = []
+        self.sealed: list[str] = []
+        self.at: list[str | None] = []
+        self.by: list[str | None] = []
+        self.runs: list[str | None] = []
+        self.figures: dict[str, list[str | None]] = {}
+
+    def add(
+        self,
+        key: str,
+        known: Known,
+        figures: Mapping[str, str | int | None],
+        at: str | None,
+        by: str | None,
+        run: str | None,
+    ) -> None:
+        """Add a partition; its key comes after those that are there."""
+        for name in figures.keys() - self.figures.keys():
+            self.figures[name] = [None] * len(self.keys)
+        for name, column in self.figures.items():
+            value = figures.get(name)
+            column.append(None if value is None else str(value))
+        self.keys.append(key)
+        self.digits.append(DIGITS[state_of(known)])
+        self.sealed.append("1" if known.sealed else "0")
+        self.at.append(at)
+        self.by.append(by)
+        self.runs.append(run)
+
+    def told(self, timezone: str, grain: str, *, until_yesterday: bool) -> Told:
+        """Tell them; of a dataset of days each day from the first to the last, or to the last day that is over."""
+        keys, of_days = self.keys, grain == DAY
+        if of_days:
+            ends = {keys[0], keys[-1]} if keys else set()
+            if until_yesterday:
+                ends.add(yesterday(timezone))
+            keys = keys_between(min(ends), max(ends)) if ends else []
+        places = None if keys == self.keys else {key: place for place, key in enumerate(keys)}
+
+        def spread(column: list[T], nothing: T) -> list[T]:
+            if places is None:
+                return column
+            made = [nothing] * len(keys)
+            for key, value in zip(self.keys, column, strict=True):
+                made[places[key]] = value
+            return made
+
+        owners, by = _numbered(spread(self.by, None))
+        names, runs = _numbered(spread(self.runs, None))
+        return {
+            "grain": DAY if of_days else "key",
+            "timezone": timezone,
+            "first": keys[0] if keys else "",
+            "last": keys[-1] if keys else "",
+            "keys": None if keys and of_days else keys,
+            "states": "".join(spread(self.digits, MISSING)),
+            "sealed": "".join(spread(self.sealed, "0")),
+            "measures": list(self.figures),
+            "figures": {name: spread(column, None) for name, column in self.figures.items()},
+            "published_at": spread(self.at, None),
+            "writers": by,
+            "by": owners,
+            "written_in": runs,
+            "runs": names,
+        }
 
 
-NOTHING = Spot(MISSING, sealed=False, figures={})
+def _numbered(column: Iterable[str | None]) -> tuple[list[str], list[int]]:
+    """Return what there is in a column, and of each entry its place there; -1 for none."""
+    places: dict[str, int] = {}
+    numbers = [-1 if one is None else places.setdefault(one, len(places)) for one in column]
+    return list(places), numbers
 
 
 def is_held(row: Glance, claims: Iterable[Claim]) -> bool:
@@ -124,64 +194,28 @@ def dataset(ledger: SqlLedger | None, name: str, *, until_yesterday: bool) -> To
     fixed = (ledger.definition(name) if ledger else None) or {}
     timezone, grain = fixed.get("timezone", "UTC"), fixed.get("grain", DAY)
     claims, corrections = (ledger.claims(name), ledger.corrections(name)) if ledger else ([], [])
-    rows = ledger.glances(name) if ledger else []
     held: dict[str, list[Claim]] = {}
     for claim in claims:
         held.setdefault(claim.key, []).append(claim)
     corrected = {(one.key, one.seal) for one in corrections}
-    spots = {}
-    measures: dict[str, None] = {}
-    for row in rows:
+    columns = Columns()
+    for row in ledger.glances(name) if ledger else ():
         known = Known(
             drifted=row.has_drifted,
             failed=row.has_failed,
-            held=is_held(row, held.get(row.key, ())),
+            held=row.key in held and is_held(row, held[row.key]),
             late=row.is_late,
-            corrected=(row.key, row.seal) in corrected,
+            corrected=row.seal > 0 and (row.key, row.seal) in corrected,
             sealed=row.seal > 0,
             published=row.is_published,
         )
         if True in known:
-            measures.update(dict.fromkeys(row.measured))
-            digit = DIGITS[state_of(known)]
-            spots[row.key] = Spot(digit, known.sealed, row.measured, row.published_at, row.owner, row.run)
-    told = _calendar(spots, list(measures), timezone, grain, until_yesterday=until_yesterday)
+            columns.add(row.key, known, row.measured, row.published_at, row.owner, row.run)
+    told = columns.told(timezone, grain, until_yesterday=until_yesterday)
     return {
         **told,
         "holders": {claim.key: {"by": claim.holder, "run": run_of(claim.run)} for claim in claims},
         "corrections": [{"key": one.key, "at": one.at, "right": figures(one.after)} for one in corrections],
-    }
-
-
-def _calendar(
-    spots: Mapping[str, Spot], measures: Sequence[str], timezone: str, grain: str, *, until_yesterday: bool
-) -> Told:
-    first, last = min(spots, default=None), max(spots, default=None)
-    over = yesterday(timezone)
-    if until_yesterday and grain == DAY:
-        first, last = first or over, max(last or over, over)
-    keys = keys_between(first, last, grain) if first and last and grain == DAY else sorted(spots)
-    owners: dict[str, int] = {}
-    runs: dict[str, int] = {}
-    of_keys = [spots.get(key, NOTHING) for key in keys]
-    return {
-        "grain": grain if grain == DAY else "key",
-        "timezone": timezone,
-        "first": keys[0] if keys else "",
-        "last": keys[-1] if keys else "",
-        "keys": None if keys and grain == DAY else keys,
-        "states": "".join(one.digit for one in of_keys),
-        "sealed": "".join("1" if one.sealed else "0" for one in of_keys),
-        "measures": list(measures),
-        "figures": {
-            name: [None if (value := one.figures.get(name)) is None else str(value) for one in of_keys]
-            for name in measures
-        },
-        "published_at": [one.at for one in of_keys],
-        "writers": [-1 if one.by is None else owners.setdefault(one.by, len(owners)) for one in of_keys],
-        "by": list(owners),
-        "written_in": [-1 if one.run is None else runs.setdefault(one.run, len(runs)) for one in of_keys],
-        "runs": list(runs),
     }
 
 
@@ -275,8 +309,9 @@ class Daily(NamedTuple):
     def told(self, *, until_yesterday: bool) -> Told:
         """Tell all dates."""
         corrected = {dt for dt, *_ in self.corrections}
-        spots = {}
-        for dt in {*self.published, *self.holders, *self.sealed}:
+        columns = Columns()
+        columns.figures = {"orders": [], "amount": []}
+        for dt in sorted({*self.published, *self.holders, *self.sealed}):
             found, holder = self.published.get(dt), self.holders.get(dt)
             has_just_written = found is not None and found[2] == holder and run_of(holder) is not None
             known = Known(
@@ -286,8 +321,9 @@ class Daily(NamedTuple):
                 published=found is not None,
             )
             sums = {} if found is None else {"orders": found[0], "amount": found[1]}
-            spots[dt] = Spot(DIGITS[state_of(known)], known.sealed, sums, None, found and found[2], found and found[2])
-        told = _calendar(spots, ["orders", "amount"], "UTC", DAY, until_yesterday=until_yesterday)
+            by = found and found[2]
+            columns.add(dt, known, sums, None, by, by)
+        told = columns.told("UTC", DAY, until_yesterday=until_yesterday)
         return {
             **told,
             "holders": {dt: {"by": by, "run": run_of(by)} for dt, by in self.holders.items()},
