@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     OFFSET_INVALID,
     Consumer,
     KafkaError,
@@ -255,11 +254,13 @@ class Broker:
     def _committed(self) -> Consumer:
         return Consumer(self._reading("read_committed"), logger=_log)
 
-    def records(self, topic: str, start: int = OFFSET_BEGINNING) -> Iterator[Record]:
-        """Yield a topic's committed records in their order, from offset `start` on, to where they end now.
+    def records(self, topic: str, start: int | None = None) -> Iterator[Record]:
+        """Yield a topic's committed records in their order, from offset `start` or the first on, to where they end now.
 
         Raises: RefusedError ("missing-records") when what lay there is gone.
         """
+        if start is None:
+            start = self.extent(topic)[0]  # a new client that has to find it out itself waits for half a second
         with self._consumer() as consumer:
             consumer.assign([self._partition(topic, start)])
             patience = time.monotonic() + ABSENCE_SECONDS
