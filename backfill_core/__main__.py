@@ -42,7 +42,7 @@ def main(arguments: list[str], program: str = "python -m backfill_core") -> int:
     """Carry out one command and print its answer; return the runner's exit code."""
     if sys.version_info < (3, 10):  # noqa: UP036  old ones are to say so, not to stumble over what they don't know
         sys.exit(f"{program} needs Python 3.10 or newer, and this is {sys.version.split()[0]} ({sys.executable})")
-    given = _parser(program).parse_args(arguments)
+    given = _parser(program, by_key=any(word.partition("=")[0] == "--key" for word in arguments)).parse_args(arguments)
     answer, lines, code = _act(given)
     if "error" in answer:
         tell(f"{program}: {answer['error']}")
@@ -223,6 +223,8 @@ def _only_for_datasets(given: argparse.Namespace) -> tuple[Mapping[str, Any], li
 
 def _act(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int]:
     """Carry out a command, on a dataset where one is named, else on the runner's table."""
+    if given.dataset is None and given.key:
+        return {"error": "--key is for datasets; name one with --dataset"}, [], UsageError.exit_code
     if given.dataset is None:
         verb: Verb = given.verb
         return verb.act(given)
@@ -258,6 +260,7 @@ def _makes(given: argparse.Namespace) -> tuple[Mapping[str, Any], list[str], int
 
 OPTIONS = {
     "--json": ("", "the answer as JSON"),
+    "--key": ("KEY", "dataset: the partitions, one or more, in place of days; `all` for a whole table"),
     "--dataset": ("NAME", "work on this dataset, not on the runner's table"),
     "--datasets": ("MODULE", "the Python module, or file, that defines it (default: $BACKFILL_DATASETS)"),
     "--owner": ("NAME", "dataset: in whose name (default: who is logged in)"),
@@ -276,7 +279,7 @@ OPTIONS = {
     "--duplicates": ("", "look for order_ids that occur more than once, too"),
 }
 """The options: what the value is called (empty for a switch), and what it does."""
-FOR_ALL = "--json --dataset --datasets --owner --yes"
+FOR_ALL = "--json --key --dataset --datasets --owner --yes"
 LIMITS = "--allow-empty --allow-shrink --allow-growth"
 WISHES = f"--select --overwrite --always {LIMITS}"
 
@@ -351,17 +354,25 @@ WORDS = {
 }
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+DAYS = ("START", "END", "DATE")
+"""The words that name days; where `--key` names the partitions, they are left out."""
+
+
+def _parser(program: str, *, by_key: bool = False) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Rerun past days without counting them twice.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for verb in VERBS:
         sub = commands.add_parser(verb.name, help=verb.help, description=f"{verb.help}.")
         for word in verb.takes.split():
             name = word.strip("[]")
+            if by_key and name in DAYS:
+                continue
             sub.add_argument(name, nargs="?" if word != name else None, help=WORDS[name])
         for flag in (*verb.options.split(), *FOR_ALL.split()):
             metavar, what = OPTIONS[flag]
             value: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
+            if flag == "--key":
+                value |= {"nargs": "+", "action": "extend"}
             sub.add_argument(flag, help=what, **value)
         sub.set_defaults(verb=verb)
     return parser

@@ -99,8 +99,15 @@ def overview(spots: Iterable[Spot], bounds: tuple[str, str], screen: Screen) -> 
     return [*_to_look_at(spans, screen), *drawn, *_legend(counts, screen)]
 
 
+def listed(spots: Iterable[Spot], keys: Iterable[str], screen: Screen) -> list[str]:
+    """List partitions that are no days, in spans; of `keys` those that nothing is known of are missing."""
+    missing = {key: Spot(key, "missing") for key in keys}
+    found = {**missing, **{spot.key: spot for spot in spots}}
+    return _listed([found[key] for key in sorted(found)], screen)
+
+
 def _listed(spots: Sequence[Spot], screen: Screen) -> list[str]:
-    """List partitions that are no days, in spans; whether one is missing between them can't be told."""
+    """List partitions in spans; whether one is missing between them isn't told."""
     if not spots:
         return ["nothing was published there yet"]
     spans = _spans(enumerate(spots))

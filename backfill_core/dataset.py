@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from backfill_core.errors import UsageError
-from backfill_core.keys import KeyColumn
+from backfill_core.keys import DAY, GRAINS, LIST, NONE, KeyColumn, ListedKeys, WholeTable
 from backfill_core.partition import check_text
 
 if TYPE_CHECKING:
@@ -15,21 +15,33 @@ if TYPE_CHECKING:
     from backfill_core.target import Target
 
 _CHOICES = {
+    "grain": GRAINS,
     "digest": ("always", "sealed", "never"),
     "on_empty": ("refuse", "allow"),
     "on_drift": ("refuse", "overwrite"),
 }
 
 
+_NAMED = {
+    DAY: "its table names the column of a day, so its grain is 'day'",
+    LIST: "its table names a key column with a list of values; say grain='list' too",
+    NONE: "its table names no key column: name that of the day, day=…, or say grain='none', and the whole table is one"
+    " partition",
+    "": "its table names the column of a day and another key column; name one of them",
+}
+
+
 @dataclass(frozen=True)
 class SqlTable:
-    """A table in PostgreSQL or SQLite, whose partitions are told by one column.
+    """A table in PostgreSQL or SQLite, whose partitions are told by one column, or that is one partition as a whole.
 
     where: `postgresql://…`, or the path of a SQLite file; in Airflow the name of a connection.
     table: `schema.table`, as the database has it, capitals too; a name with a dot in it stands in double quotes.
-    day: the key column.
-    kind: of the key column: `date`; `text` or `integer` with a format; `instant` (a time with a zone); `local` (a time
-        without one).
+    day: the key column of a dataset of days.
+    key, values: the key column of a dataset whose keys are a list, and the list: `key="country", values=["DE", "PL"]`,
+        texts or integers. A row with another value, or without one, belongs to no partition.
+    kind: of a key column of days: `date`; `text` or `integer` with a format; `instant` (a time with a zone); `local` (a
+        time without one).
     format: how text or an integer writes a day, `%Y%m%d`; in SQLite also how an instant or a local time is written.
     zone: of a local time, if it is another than the dataset's.
     schema: where our side table and what is staged go; the table's own schema by default.
@@ -37,7 +49,9 @@ class SqlTable:
 
     where: str = field(repr=False)  # a password may be in it
     table: str
-    day: str = field(kw_only=True)
+    day: str | None = field(default=None, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
+    values: Sequence[str | int] = field(default=(), kw_only=True)
     kind: str = field(default="date", kw_only=True)
     format: str | None = field(default=None, kw_only=True)
     zone: str | None = field(default=None, kw_only=True)
@@ -53,7 +67,7 @@ class Dataset:
     measures: named, exact figures of a partition, each an SQL expression: `{"orders": "count(*)"}`.
     unique: the columns that together must not be there twice in a partition; empty for no such rule.
     timezone: which instants a day covers.
-    grain: `day`.
+    grain: what a partition is: a `day`; `list`, one value of a list; or `none`: the whole table, under the key `all`.
     digest: when a partition's rows are hashed too: `always`, `sealed` (when a partition is measured by itself, as for a
         seal or a search for drift), or `never`. Only with `always` a result that is the same publishes nothing.
     digest_columns: what the digest is of; None for all but those that the database fills in.
@@ -108,14 +122,27 @@ class Dataset:
     def column(self) -> KeyColumn:
         """The key column, and what of it belongs to a key."""
         table = self.table
-        return KeyColumn(table.day, table.kind, self.timezone, written=table.format, zone=table.zone, grain=self.grain)
+        named = [grain for grain, column in ((DAY, table.day), (LIST, table.key)) if column] or [NONE]
+        if named != [self.grain]:
+            raise UsageError(f"{self.name}: {_NAMED[named[0] if len(named) == 1 else '']}")
+        if self.grain == DAY:
+            return KeyColumn(table.day, table.kind, self.timezone, written=table.format, zone=table.zone)
+        if table.kind != "date" or table.format or table.zone:
+            raise UsageError(f"{self.name}: kind, format and zone are of a column of days; leave them out")
+        if self.grain == LIST:
+            return ListedKeys(table.key, table.values, self.timezone)
+        return WholeTable(self.timezone)
 
     def definition(self) -> Mapping[str, Any]:
-        """Return what the ledger keeps of it with a version, as values of JSON."""
-        table = self.table
+        """Return what the ledger keeps of it with a version, as values of JSON.
+
+        The list of a dataset's keys isn't among it, so that it may grow.
+        """
+        table, column = self.table, self.column
+        kind = table.kind if column.has_days else column.kind
         return {
             "table": table.table,
-            "key": {"column": table.day, "kind": table.kind, "format": table.format, "zone": table.zone},
+            "key": {"column": column.name or None, "kind": kind, "format": table.format, "zone": table.zone},
             "timezone": self.timezone,
             "grain": self.grain,
             "measures": dict(self.measures),

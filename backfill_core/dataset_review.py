@@ -9,7 +9,7 @@ from backfill_core.protocol import judging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from backfill_core import answers
     from backfill_core.claims import Claim
@@ -84,6 +84,21 @@ def _planned(
 def differs(dataset: Dataset, version: int, row: KeyRow, measured: Measured) -> bool:
     """Return whether figures are others than those that were published."""
     return judging.drift_of(dataset, version, row, measured) is not None
+
+
+class Only:
+    """What a ledger says of some keys alone, between whose first and last there may be others."""
+
+    def __init__(self, ledger: Ledger, keys: Iterable[str]) -> None:
+        self._ledger, self._keys = ledger, frozenset(keys)
+
+    def __getattr__(self, name: str) -> Callable[..., list[Any]]:
+        read = getattr(self._ledger, name)
+
+        def of_keys(*asked: Any) -> list[Any]:
+            return [one for one in read(*asked) if one.key in self._keys]
+
+        return of_keys
 
 
 class Seen(NamedTuple):

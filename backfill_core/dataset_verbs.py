@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from backfill_core import dataset_review
-from backfill_core.calendar_lines import LISTED, Spot, overview
+from backfill_core.calendar_lines import LISTED, Spot, listed, overview
 from backfill_core.claims import Caller
 from backfill_core.contract import tell
 from backfill_core.dataset import Dataset
 from backfill_core.errors import BackfillError, RefusedError, UsageError
 from backfill_core.guarded import WHEN_HELD, Guarded
+from backfill_core.keys import WHOLE
 from backfill_core.log_lines import changes, log, values
 from backfill_core.partition import check_text
 from backfill_core.progress import Bar, Watched, on_terminal, pieces
@@ -50,8 +51,8 @@ class Call(NamedTuple):
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """The first and the last key, empty for all."""
-        return (self.keys[0], self.keys[-1]) if self.keys else ("", "")
+        """The first and the last of the days that were named, empty for all, and where keys are no days."""
+        return (self.keys[0], self.keys[-1]) if self.keys and self.guarded.dataset.column.has_days else ("", "")
 
     @property
     def named(self) -> list[str]:
@@ -131,12 +132,16 @@ def plan(call: Call) -> Told:
 
 def status(call: Call) -> Told:
     """Draw what the ledger says of each key; the table itself is not asked."""
-    seen = call.guarded.look(*call.bounds)
+    seen, column = call.guarded.look(keys=call.keys), call.guarded.dataset.column
     answer = dataset_review.status_of(call.guarded.dataset.name, seen)
     if call.given.json:
         return answer, [], 0
     spots = [Spot(one.row.key, state := one.state, _why(one, state)) for one in seen]
-    drawn = overview(spots, call.bounds, screen_of(sys.stdout, os.environ))
+    screen = screen_of(sys.stdout, os.environ)
+    if column.has_days:
+        drawn = overview(spots, call.bounds, screen)
+    else:
+        drawn = listed(spots, call.keys or [*column.values] or [WHOLE], screen)
     lines = [answer["dataset"], "", *drawn, *_footnotes([one.row for one in seen if one.row.token])]
     if seen and (call.given.list or len(call.keys or seen) <= LISTED):
         lines += ["", *_listed(answer)]
@@ -162,7 +167,7 @@ def _footnotes(rows: Sequence[KeyRow]) -> list[str]:
     checked = sorted(row.checked_at or "" for row in rows)
     return [
         "",
-        f"last published: {last.key}, {instant(last.published_at)}, by {printable(last.owner or '')}",
+        f"last published: {printable(last.key)}, {instant(last.published_at)}, by {printable(last.owner or '')}",
         f"compared with the table: {instant(checked[0])} or later; `drift` compares now",
     ]
 
@@ -192,13 +197,13 @@ def _listed(answer: answers.DatasetStatus) -> list[str]:
 
 def history(call: Call) -> Told:
     """Tell what happened to the keys as a log, the newest last: when, what, by whom, from what to what, and why."""
-    lines = call.guarded.history(*call.bounds)
+    lines = call.guarded.history(keys=call.keys)
     return {"history": lines}, log(lines), 0
 
 
 def statement(call: Call) -> Told:
     """Tell what was sent beside what is right, or what readers saw at a moment."""
-    answer = call.guarded.statement(*call.bounds, as_of=call.given.as_of)
+    answer = call.guarded.statement(as_of=call.given.as_of, keys=call.keys)
     rows = [
         (
             one["key"],
@@ -229,14 +234,14 @@ def late(call: Call) -> Told:
 def _late(call: Call) -> answers.DatasetLate:
     with call.bar() as bar:
         if not bar.is_shown:
-            return call.guarded.late(call.fill, *call.bounds)
+            return call.guarded.late(call.fill, keys=call.keys)
         name = call.guarded.dataset.name
-        sealed = [row.key for row in call.guarded.ledger.rows(name, *call.bounds) if row.seal]
+        sealed = [one["key"] for one in call.guarded.status(keys=call.keys)["partitions"] if one["sealed"]]
         answer: answers.DatasetLate = {"dataset": name, "checked": 0, "late": []}
         bar.total = len(sealed)
         for piece in pieces(sealed, bar):
             bar.to(answer["checked"], piece[0])
-            found = call.guarded.late(call.fill, piece[0], piece[-1])
+            found = call.guarded.late(call.fill, keys=piece)
             answer["checked"] += found["checked"]
             answer["late"] += found["late"]
             bar.to(answer["checked"], piece[-1])
@@ -250,7 +255,7 @@ def drift(call: Call) -> Told:
     rows = [*answer["drift"].items(), *((key, f"{n} rows that are not known") for key, n in answer["unknown"].items())]
     lines = table(("partition", "what differs"), rows) if rows else []
     if answer["keyless"]:
-        lines.append(f"{answer['keyless']} rows belong to no partition, such as {answer['example']}")
+        lines.append(f"{answer['keyless']} rows belong to no partition, such as {printable(answer['example'] or '')}")
     return answer, [*lines, f"{answer['checked']} partitions were compared"], 1 if rows or answer["keyless"] else 0
 
 
@@ -313,28 +318,30 @@ def release(call: Call) -> Told:
     """Give a claim back, by its id, or all that an owner reserved."""
     by = {"claim": call.given.claim} if call.given.claim else {"owner": call.owner}
     answer = call.guarded.release(call.keys, **by)
-    return answer, [f"released {key}" for key in answer["released"]] or ["nothing was claimed"], 0
+    return answer, [f"released {printable(key)}" for key in answer["released"]] or ["nothing was claimed"], 0
 
 
 def seal(call: Call) -> Told:
     """Declare the range as sent: nothing of ours changes it any more."""
     with call.watched("measure") as guarded:
         answer = guarded.seal(call.named, call.caller(), call.given.reason or "")
-    return answer, [f"sealed {key}" for key in answer["sealed"]], 0
+    return answer, [f"sealed {printable(key)}" for key in answer["sealed"]], 0
 
 
 def unseal(call: Call) -> Told:
     """Take the seal away; what was sent stays on record."""
     with call.watched() as guarded:
         answer = guarded.unseal(call.named, call.caller(), call.given.REASON)
-    return answer, [f"unsealed {key}" for key in answer["unsealed"]] or ["nothing was sealed"], 0
+    return answer, [f"unsealed {printable(key)}" for key in answer["unsealed"]] or ["nothing was sealed"], 0
 
 
 def amend(call: Call) -> Told:
     """Record what a sealed partition should be, beside what was sent."""
+    if len(call.named) != 1:
+        raise UsageError(f"a correction is of one partition, and {len(call.named)} were named")
     [key] = call.named
     answer = call.guarded.amend(key, call.fill, call.caller(), call.given.REASON, Wish(allow=_allowed(call)))
-    return answer, [f"{key} {changes(answer['before'], answer['after'])}"], 0
+    return answer, [f"{printable(key)} {changes(answer['before'], answer['after'])}"], 0
 
 
 def adopt(call: Call) -> Told:
@@ -354,12 +361,13 @@ def _about_held(skipped: Sequence[Sequence[str]]) -> list[str]:
 
 def settle(call: Call) -> Told:
     """Find out what became of attempts that died; by hand, as only a person can say that a run has ended."""
-    opened = call.guarded.ledger.intents(call.guarded.dataset.name, *call.bounds)
+    found = call.guarded.ledger.intents(call.guarded.dataset.name)
+    opened = [one for one in found if call.keys is None or one.key in call.keys]
     with call.watched("fence", total=len(opened)) as guarded:
         answer = guarded.settle(call.keys, force=True)
-    lines = [f"{key}: {state}" for key, state in answer["settled"]]
-    lines += [f"{key}: still being written by {holder}" for key, holder in answer["open"]]
-    lines += [f"{key}: released" for key in answer["released"]]
+    lines = [f"{printable(key)}: {state}" for key, state in answer["settled"]]
+    lines += [f"{printable(key)}: still being written by {printable(holder)}" for key, holder in answer["open"]]
+    lines += [f"{printable(key)}: released" for key in answer["released"]]
     return answer, lines or ["nothing was open"], 1 if answer["open"] else 0
 
 
@@ -412,12 +420,14 @@ def _opened(given: argparse.Namespace, db: str) -> Iterator[Call]:
     first, last = (getattr(given, word, None) or getattr(given, "DATE", None) for word in ("START", "END"))
     if first is not None and last is None:
         raise UsageError("a range has a START and an END")
+    if first is not None and not dataset.column.has_days:
+        raise UsageError(f"the partitions of {dataset.name} are no days; name them with --key, in place of days")
     with open_ledger(db, make=False) as ledger:  # a mistyped path is to be told, not made
         target = dataset.target()
         try:
             guarded = Guarded(dataset, ledger, target)
             keys = None if first is None or last is None else guarded.keys_between(first, last)
-            yield Call(guarded, keys, given)
+            yield Call(guarded, guarded.named(given.key) if given.key else keys, given)
         finally:
             target.close()
 
@@ -425,9 +435,10 @@ def _opened(given: argparse.Namespace, db: str) -> Iterator[Call]:
 def _ask(call: Call) -> None:
     """Say what is about to be done, and ask whether to go on, unless `--yes` was said."""
     keys, name = call.keys, call.guarded.dataset.name
-    what = "all partitions" if keys is None else f"{keys[0]}" if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
+    joint = " to " if call.bounds[0] else " … " if keys and len(keys) > 2 else ", "
+    what = "all partitions" if keys is None else keys[0] if len(keys) == 1 else f"{keys[0]}{joint}{keys[-1]}"
     number = "" if keys is None or len(keys) == 1 else f", {len(keys)} partitions"
-    about = f"{WRITES[call.given.verb.name]} {what} of {printable(name)}{number}, as {printable(call.owner)}"
+    about = f"{WRITES[call.given.verb.name]} {printable(what)} of {printable(name)}{number}, as {printable(call.owner)}"
     tell(f"About to {about}.")
     if call.given.yes:
         return

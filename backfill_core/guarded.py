@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from backfill_core import dataset_review
 from backfill_core.claims import ATTEMPT, Caller
 from backfill_core.errors import BackfillError, HeldError, NotSealedError, SealedError, UsageError
-from backfill_core.keys import keys_between, parse_key, spans, window
+from backfill_core.keys import window
 from backfill_core.ledger import KeyRow
 from backfill_core.partition import check_text
 from backfill_core.protocol import Place, comparing, judging, reserving, sealing, settling, taking, writing
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from backfill_core import answers
     from backfill_core.claims import Claim
     from backfill_core.dataset import Dataset
+    from backfill_core.keys import KeyColumn
     from backfill_core.ledger import Ledger
     from backfill_core.target import Audited, Target, Write
 
@@ -75,19 +76,25 @@ class Partition:
 
     @property
     def start(self) -> datetime:
-        """The first instant of the first key."""
-        return window(self.keys[0], self._dataset.timezone, self._dataset.grain)[0]
+        """The first instant of the first key, which is a day."""
+        return self.spans[0][0]
 
     @property
     def end(self) -> datetime:
-        """The first instant after the last key."""
-        return window(self.keys[-1], self._dataset.timezone, self._dataset.grain)[1]
+        """The first instant after the last key, which is a day."""
+        return self.spans[-1][1]
 
     @property
     def spans(self) -> list[tuple[datetime, datetime]]:
-        """The gapless spans of the keys, `[start, end)` each: one, unless a key between was left out."""
-        zone, grain = self._dataset.timezone, self._dataset.grain
-        return [(window(span[0], zone, grain)[0], window(span[-1], zone, grain)[1]) for span in spans(self.keys, grain)]
+        """The gapless spans of the keys, `[start, end)` each: one, unless a day between was left out.
+
+        Raises:
+            UsageError: the keys are no days.
+        """
+        column, zone = self._dataset.column, self._dataset.timezone
+        if not column.has_days:
+            raise UsageError(f"{self._dataset.name}: its keys are no days, so nothing starts or ends; use .keys")
+        return [(window(span[0], zone)[0], window(span[-1], zone)[1]) for span in column.spans(self.keys)]
 
     def fill(self, select: str) -> None:
         """Add the rows of a query; `:start`, `:end` and `:key` are bound by the driver."""
@@ -201,10 +208,10 @@ class Guarded:
         Raises:
             UsageError: the first column holds something that is no key.
         """
-        keys = self._keys(keys)
+        keys, column = self._keys(keys), self.dataset.column
         found: dict[str, list[str]] = {key: [] for key in keys}
         for first, *others in self.target.ask(query, keys):
-            key = parse_key(str(first), self.dataset.grain)
+            key = column.parse(str(first))
             if key in found:
                 found[key].append(", ".join(map(str, others)))
         return {key: "; ".join(sorted(rows)) for key, rows in found.items()}
@@ -404,30 +411,42 @@ class Guarded:
         audited = self._audit(asked, fill, staged=staged) if fill and asked else None
         return dataset_review.plan(self.dataset, self._place.version, rows, left_out, unchanged, audited, wish)
 
-    def status(self, first: str = "", last: str = "") -> answers.DatasetStatus:
-        """Tell what the ledger says of the keys from `first` to `last`, or of all that it knows."""
-        return dataset_review.status(self.ledger, self.dataset.name, first, last)
+    # From `first` to `last`, or of all that the ledger knows; or of the named `keys` alone.
 
-    def look(self, first: str = "", last: str = "") -> list[dataset_review.Seen]:
+    def status(self, first: str = "", last: str = "", *, keys: Iterable[str] | None = None) -> answers.DatasetStatus:
+        """Tell what the ledger says of the keys."""
+        return dataset_review.status(self._read(keys), self.dataset.name, first, last)
+
+    def look(self, first: str = "", last: str = "", *, keys: Iterable[str] | None = None) -> list[dataset_review.Seen]:
         """Return what the ledger says of the keys, each with the state that it is in."""
-        return dataset_review.look(self.ledger, self.dataset.name, first, last)
+        return dataset_review.look(self._read(keys), self.dataset.name, first, last)
 
-    def history(self, first: str = "", last: str = "") -> list[answers.HistoryLine]:
+    def history(
+        self, first: str = "", last: str = "", *, keys: Iterable[str] | None = None
+    ) -> list[answers.HistoryLine]:
         """Tell what was published, adopted, sealed, corrected and refused, by whom and why, each key's oldest first."""
-        return dataset_review.history(self.ledger, self.dataset.name, first, last)
+        return dataset_review.history(self._read(keys), self.dataset.name, first, last)
 
-    def statement(self, first: str = "", last: str = "", as_of: str | None = None) -> answers.DatasetStatement:
+    def statement(
+        self, first: str = "", last: str = "", as_of: str | None = None, *, keys: Iterable[str] | None = None
+    ) -> answers.DatasetStatement:
         """Tell what was sent and what is right now; or what readers saw at a moment, by the target's clock."""
-        return dataset_review.statement(self.ledger, self.dataset.name, first, last, as_of)
+        return dataset_review.statement(self._read(keys), self.dataset.name, first, last, as_of)
 
     def late(
-        self, fill: Callable[[Partition], object], first: str = "", last: str = "", *, staged: bool = False
+        self,
+        fill: Callable[[Partition], object],
+        first: str = "",
+        last: str = "",
+        *,
+        keys: Iterable[str] | None = None,
+        staged: bool = False,
     ) -> answers.DatasetLate:
         """Find the sealed keys whose source doesn't agree any more with what was sent or last corrected.
 
         When that was done, and what differed, is kept, as by `drift`.
         """
-        rows = [row for row in self.ledger.rows(self.dataset.name, first, last) if row.seal]
+        rows = [row for row in self._read(keys).rows(self.dataset.name, first, last) if row.seal]
         answer = dataset_review.late(
             self.ledger, self.dataset, rows, lambda keys: self._audit(keys, fill, staged=staged).partitions
         )
@@ -437,14 +456,33 @@ class Guarded:
     # keys
 
     def _keys(self, keys: Iterable[str]) -> list[str]:
-        made = sorted({parse_key(key, self.dataset.grain) for key in keys})
+        column = self.dataset.column
+        made = sorted({self._parsed(column, key) for key in keys})
         if not made:
             raise UsageError(f"{self.dataset.name}: no key was named")
         return made
 
+    def _parsed(self, column: KeyColumn, key: str) -> str:
+        try:
+            return column.parse(key)
+        except UsageError as error:
+            raise error if column.has_days else UsageError(f"{self.dataset.name}: {error}") from None
+
+    def named(self, keys: Iterable[str]) -> list[str]:
+        """Return these keys in order, each once.
+
+        Raises:
+            UsageError: there is no such key, or none was named.
+        """
+        return self._keys(keys)
+
     def keys_between(self, first: str, last: str) -> list[str]:
-        """Return the keys from `first` to `last`, inclusive, in order."""
-        return keys_between(first, last, self.dataset.grain)
+        """Return the keys from `first` to `last`, inclusive, in order; of a list or of a whole table one key."""
+        return self.dataset.column.between(first, last)
+
+    def _read(self, keys: Iterable[str] | None) -> Ledger:
+        """Return the ledger, or what it says of the named keys alone."""
+        return self.ledger if keys is None else cast("Ledger", dataset_review.Only(self.ledger, keys))
 
     def _rows(self, keys: Iterable[str]) -> dict[str, KeyRow]:
         wanted = sorted(keys)
@@ -473,7 +511,7 @@ def replacing(
 ) -> Iterator[Partition]:
     """Replace partitions by what the block puts into `partition.staging`, when it ends; leave them if it raises.
 
-    first, last: the keys, inclusive; one key without `last`.
+    first, last: the keys, inclusive; one key without `last`. Of a list it is one key, of a whole table it is `all`.
     db: where the ledger is; that of BACKFILL_DB without it.
 
     Raises:

@@ -28,11 +28,13 @@ class Profile(NamedTuple):
     digest: rows are hashed, so that other rows of equal sums are found.
     open_publication: a write is one open transaction from its audit on, that a fence waits for, and that refuses a
         second write of the key; else the rows are staged, and published by a short call.
+    grains: what a partition may be: a `day`; `list`, a value of a list; `none`, the whole table.
     """
 
     atomic_sets: bool = True
     digest: bool = True
     open_publication: bool = False
+    grains: frozenset[str] = frozenset({"day"})
 
 
 class Bench(ABC):
@@ -74,7 +76,10 @@ class Bench(ABC):
 
     @abstractmethod
     def dataset(self, **said: Any) -> Dataset:
-        """Return the dataset; its measures are `orders`, the number of rows, and `amount`, their sum."""
+        """Return the dataset; its measures are `orders`, the number of rows, and `amount`, their sum.
+
+        Where the profile has more grains than a day, `said` has `grain`, `day` (None) and of a list `key` and `values`.
+        """
 
     @abstractmethod
     def target(self, dataset: Dataset | None = None, **said: Any) -> Target:

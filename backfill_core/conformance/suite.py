@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from backfill_core.claims import Claim
 
 
-def needs(capability: str) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+def needs(capability: str, grain: str = "day") -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
     """Leave a test out where the profile says that the target can't do that."""
 
     def only(test: Callable[[Bench], None]) -> Callable[[Bench], None]:
         @wraps(test)
         def run(bench: Bench) -> None:
+            if grain not in bench.profile.grains:
+                pytest.skip(f"the profile says that this target has no partitions of the grain {grain}")
             if not getattr(bench.profile, capability):
                 pytest.skip(f"the profile says that this target has no {capability}")
             test(bench)
@@ -356,6 +358,65 @@ def test_what_a_dead_attempt_staged_is_swept_and_what_lives_is_not(bench: Bench)
         left = bench.is_staged(dead.staging), bench.is_staged(live.staging)
 
     assert left == (False, True)
+
+
+COUNTRIES = ["PL", "it's", "a b/c", "ż", 'say "x"']
+
+
+@needs("grains", "none")
+def test_a_whole_table_is_one_partition(bench: Bench) -> None:
+    bench.make()
+    bench.fill("orders", *orders_on(DAY, 5), *orders_on(NEXT, 7, first=8), (9, None, 8, None))
+    bench.fill("source", *orders_on(DAY, 10), *orders_on(THIRD, 20, first=2))
+    target = bench.target(grain="none", day=None)
+
+    before = target.measure(["all"], digest=True)["all"]
+    bench.publish(target, "all", select=bench.everything)
+    after = bench.orders()
+    bench.empty("source")
+    bench.publish(target, "all", select=bench.everything, number=2)
+
+    assert (before.rows, before.measures) == (3, {"orders": "3", "amount": "20"})
+    assert [(dt, amount) for _, dt, amount in after] == [(DAY, 10), (THIRD, 20)]
+    assert target.keyless()[0] == 0
+    assert bench.orders() == []
+    assert target.measure(["all"], digest=False)["all"].measures == {"orders": "0", "amount": None}
+
+
+@needs("grains", "list")
+def test_each_value_of_a_list_is_a_partition_and_others_stay(bench: Bench) -> None:
+    bench.make()
+    for number, country in enumerate(COUNTRIES):
+        bench.fill("orders", (number, DAY, number, country))
+    target = bench.target(grain="list", day=None, key="note", values=COUNTRIES)
+
+    for number, country in enumerate(COUNTRIES):
+        bench.empty("source")
+        bench.fill("source", (number, DAY, 10 * number, country), (10 + number, DAY, 1, country))
+        bench.publish(target, country, select=bench.everything)
+
+        assert rows_of(target.measure(COUNTRIES, digest=True), *COUNTRIES) == [
+            2 if at <= number else 1 for at in range(len(COUNTRIES))
+        ]
+
+    assert [amount for _, _, amount in bench.orders()] == [0, 10, 20, 30, 40, 1, 1, 1, 1, 1]
+    assert sorted(target.look(COUNTRIES)) == sorted(COUNTRIES)
+
+
+@needs("grains", "list")
+def test_rows_of_no_value_of_the_list_are_counted_with_an_example(bench: Bench) -> None:
+    bench.make()
+    bench.fill("orders", (1, DAY, 5, "PL"), (2, DAY, 6, "pl"), (3, DAY, 7, None))
+    bench.fill("source", (1, DAY, 1, "PL"), (2, DAY, 2, "XX"), (3, DAY, 3, None))
+    target = bench.target(grain="list", day=None, key="note", values=COUNTRIES)
+
+    with bench.written(target, "PL", select=bench.everything) as (_, audited):
+        pass
+
+    assert (audited.strange, audited.keyless[0]) == ((1, "XX"), 1)
+    assert rows_of(audited.partitions, "PL") == [1]
+    assert rows_of(target.measure(["PL"], digest=False), "PL") == [1]
+    assert target.keyless()[0] == 2
 
 
 # The protocol over the target, with a ledger in a file

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from backfill_core.errors import BackfillError, ChangedError, FencedError, HeldError, TargetError
-from backfill_core.keys import spans
 from backfill_core.target import IDLE_SECONDS, WAIT_SECONDS, Audited, Expected, Measured, Side
 from backfill_core.target import postgres_sql as sql
+from backfill_core.target.binding import runs_of
 from backfill_core.target.figures import canonical_number, digest
 from backfill_core.target.session import CHANGED_MEANWHILE, LOCK_NOT_AVAILABLE, Session, sqlstate
 from backfill_core.target.sides import staging_name, why_fenced
@@ -114,7 +114,7 @@ class PostgresTarget:
 
     def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run a query that only reads, once for each span of the keys; return its rows."""
-        runs, found = spans(keys), []
+        runs, found = runs_of(select, POSTGRES, self.dataset.column, keys), []
         with self.session() as session, session.transaction(self.settings(), read_only=True):
             for run in runs:
                 found += session.rows(*sql.bound(select, self.dataset, runs, run, "0"))
@@ -123,14 +123,16 @@ class PostgresTarget:
     def keyless(self) -> tuple[int, str]:
         """Count the rows of the table that belong to no key, with an example."""
         column = self.dataset.column
+        if not column.name:
+            return 0, ""
         name, table = quoted(column.name), None
         with self.session() as session, session.transaction(self.settings(), read_only=True):
             table = self.table(session)
-            if column.format is None:
+            if column.has_days and column.format is None:
                 found = session.rows(f"SELECT count(*) FROM {table} WHERE {name} IS NULL OR NOT isfinite({name})")
                 return int(found[0][0]), "NULL" if found[0][0] else ""
             values = session.rows(f"SELECT {name}::text, count(*) FROM {table} GROUP BY {name}")
-        strange = [(value, count) for value, count in values if value is None or column.format.read_day(value) is None]
+        strange = [(value, count) for value, count in values if value is None or not column.has(value)]
         example = next(("NULL" if value is None else value for value, _ in strange), "")
         return sum(count for _, count in strange), example
 
@@ -224,8 +226,9 @@ class PostgresTarget:
                 f"{self.name}: there is no table {self.dataset.table.table} that can be read; names are taken as they"
                 " are written, capitals too"
             )
-        if self.dataset.column.name not in {column.name for column in columns}:
-            raise TargetError(f"{self.name}: the table has no column {self.dataset.column.name}")
+        key = self.dataset.column.name
+        if key and key not in {column.name for column in columns}:
+            raise TargetError(f"{self.name}: the table has no column {key}")
         return sql.Shape(columns, *session.rows(sql.ABOUT, {"name": table})[0])
 
     def statements(self, session: Session) -> sql.Statements:
@@ -255,7 +258,7 @@ class PostgresTarget:
         self, session: Session, statements: sql.Statements, keys: Sequence[str], *, with_digest: bool
     ) -> dict[str, Measured]:
         """Measure what partitions hold, inside a transaction."""
-        runs = spans(keys)
+        runs = self.dataset.column.spans(keys)
         places = sql.Places(self.dataset.column, runs)
         text, given = statements.looking(runs, places, with_digest=with_digest)
         columns = statements.digest_columns if with_digest else ()
@@ -446,10 +449,10 @@ class PostgresWrite:
 
     def _replace(self, keys: Sequence[str]) -> Audited:
         """Take the rows of these keys away, put the others in, and say what went and came."""
-        target, session, runs = self._target, self._session, spans(keys)
+        target, session, runs = self._target, self._session, self._target.dataset.column.spans(keys)
         statements = target.statements(session)
         places = sql.Places(target.dataset.column, runs)
-        source, given, names = self._source(statements, runs, whole=keys == self._keys)
+        source, given, names = self._source(statements, keys, runs)
         before = target.measured(session, statements, keys, with_digest=self._with_digest)
         deleting, own = statements.deleting(runs)
         gone = session.run(deleting, own).touched
@@ -498,27 +501,30 @@ class PostgresWrite:
         return came, others
 
     def _source(
-        self, statements: sql.Statements, runs: Sequence[Sequence[str]], *, whole: bool
+        self, statements: sql.Statements, keys: Sequence[str], runs: Sequence[Sequence[str]]
     ) -> tuple[str, dict[str, Any], Sequence[str]]:
         """Return the query of what comes in, its parameters, and the columns that it has."""
         if self._selects:
-            return self._selected(statements, runs)
+            return self._selected(statements, keys)
         columns = self._columns_of(f"TABLE {self.staging}\n", {}, statements)
         given: dict[str, Any] = {}
         source = f"SELECT {', '.join(columns.values())} FROM {self.staging} AS rows"
-        if not whole:
+        if keys != self._keys:
             condition, given = statements.rows_of(runs, "rows.")
             source = f"{source} WHERE {condition}"
         return source, given, list(columns)
 
-    def _selected(
-        self, statements: sql.Statements, runs: Sequence[Sequence[str]]
-    ) -> tuple[str, dict[str, Any], Sequence[str]]:
+    def _selected(self, statements: sql.Statements, keys: Sequence[str]) -> tuple[str, dict[str, Any], Sequence[str]]:
         """Return the same of queries; each is run once for each span."""
         names: list[str] = []
         pieces: list[str] = []
         given: dict[str, Any] = {}
+        column, condition = self._target.dataset.column, "true"
         for number, select in enumerate(self._selects):
+            runs = runs_of(select, POSTGRES, column, keys)
+            if column.values and keys != self._keys:  # it may be one that tells by itself which keys it is about
+                condition, own = statements.rows_of(runs, "rows.")
+                given.update(own)
             for at, run in enumerate(runs):
                 text, values = sql.bound(select, self._target.dataset, runs, run, f"{number}_{at}")
                 columns = self._columns_of(text, values, statements)
@@ -526,7 +532,7 @@ class PostgresWrite:
                 if set(names) != set(columns):
                     raise TargetError(f"{self._target.name}: the selects have different columns; give each the same")
                 listed = ", ".join(columns[name] for name in names)
-                pieces.append(f"SELECT {listed} FROM (\n{text}) AS rows")
+                pieces.append(f"SELECT {listed} FROM (\n{text}) AS rows WHERE {condition}")
                 given.update(values)
         return " UNION ALL ".join(pieces), given, names
 

@@ -65,6 +65,10 @@ _INDEXED = """
                    AND partattrs[0] = attnum)
     FROM pg_catalog.pg_attribute WHERE attrelid = :name ::regclass AND attname = :column
 """
+_FOLDS = """
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_collation ON pg_collation.oid = attcollation
+                   WHERE attrelid = :name ::regclass AND attname = :column AND NOT collisdeterministic)
+"""
 _RIGHTS = """
     SELECT current_user::text, has_schema_privilege(:schema, 'USAGE'),
            has_table_privilege(:name, 'SELECT'), has_table_privilege(:name, 'INSERT'),
@@ -184,6 +188,10 @@ class _Look:
 
     def key_column(self) -> Iterator[Finding]:
         name, kind = self._column.name, self._column.kind
+        if not name:
+            what = "the whole table is one partition: each write replaces all of its rows, and measures them"
+            yield Finding(False, what, "declare a key column where that is too much at once")
+            return
         columns = {column.name: column for column in self._target.shape(self._session).columns}
         column = columns[name]
         if column.type not in _TYPES[kind]:
@@ -195,6 +203,9 @@ class _Look:
         if column.is_generated:
             what = f"the key column {name} is generated: what it is made of decides the partition"
             yield Finding(False, what, "leave it out of the select")
+        if self._column.values and self._rows(_FOLDS, column=name)[0][0]:
+            what = f"the key column {name} has a collation for which different texts are one, such as small and capital"
+            yield Finding(True, what, f'ALTER TABLE {self._table} ALTER COLUMN {quoted(name)} TYPE text COLLATE "C"')
         if not column.is_not_null:
             what = f"the key column {name} may be NULL; new rows without a key are refused, `drift` reports old ones"
             yield Finding(False, what, f"ALTER TABLE {self._table} ALTER COLUMN {quoted(name)} SET NOT NULL")

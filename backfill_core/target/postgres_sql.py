@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_core.errors import UsageError
-from backfill_core.target.statement import POSTGRES, parameters, query, quoted, renamed
+from backfill_core.target.binding import asked_of
+from backfill_core.target.statement import POSTGRES, query, quoted, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,22 +112,26 @@ class Places:
     """How a row's key value tells its key: `place` is an expression, `key_at` reads what it gives."""
 
     def __init__(self, column: KeyColumn, runs: Sequence[Sequence[str]]) -> None:
-        self._name = quoted(column.name)
         self._kind = column.kind
-        self._array = f":places ::{_ARRAYS[column.kind]}[]"
         keys = [key for run in runs for key in run]
         self.single = keys[0] if len(keys) == 1 else None
-        if column.kind == "text":
+        if column.kind in ("text", "none"):
             self._keys = dict(enumerate(keys, start=1))
             self.values: list[Any] = [column.value(key) for key in keys]
+        if column.kind == "none":
+            return
+        self._name = quoted(column.name)
+        self._array = f":places ::{_ARRAYS[column.kind]}[]"
+        if column.kind == "text":
             return
         starts: dict[Any, str] = {}
         ends = set()
         for key in keys:
-            start, end = column.bounds([key])
             if column.kind == "integer":
-                start = column.value(key)
-                end = int(str(start)) + 1
+                start: Any = column.value(key)
+                end: Any = start + 1
+            else:
+                start, end = column.bounds([key])
             starts[start] = key
             ends.add(end)
         self.values = sorted({*starts, *ends})
@@ -135,6 +140,8 @@ class Places:
     @property
     def place(self) -> str:
         """The expression: NULL for a row without a key."""
+        if self._kind == "none":
+            return "1"
         if self._kind == "text":
             name = self._name
             return f"CASE WHEN {name} IS NOT NULL THEN coalesce(array_position({self._array}, {name}::text), 0) END"
@@ -184,6 +191,8 @@ class Statements:
 
     def rows_of(self, runs: Sequence[Sequence[str]], name: str = "") -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows of these keys, and its parameters."""
+        if self._column.kind == "none":
+            return "true", {}
         column = f"{name}{quoted(self._column.name)}"
         if self._column.kind in ("text", "integer"):
             values = [self._column.value(key) for run in runs for key in run]
@@ -205,9 +214,10 @@ class Statements:
 
     def telling(self, inserting: str, places: Places) -> str:
         """Return the same statement, which tells where its rows belong."""
-        column = quoted(self._column.name)
+        column = quoted(self._column.name or "key")
         told = f'{places.place}, count(*), min({column}::text COLLATE "C")'
-        return f"WITH moved AS ({inserting} RETURNING {column}) SELECT {told} FROM moved GROUP BY 1"
+        returning = column if self._column.name else f"'' AS {column}"
+        return f"WITH moved AS ({inserting} RETURNING {returning}) SELECT {told} FROM moved GROUP BY 1"
 
     def deleting(self, runs: Sequence[Sequence[str]]) -> tuple[str, dict[str, Any]]:
         """Return the statement that takes rows from the table."""
@@ -284,13 +294,10 @@ def bound(
         UsageError: it asks for a parameter that there can't be.
     """
     text, column = query(select, POSTGRES), dataset.column
-    asked = parameters(text, POSTGRES, ("start", "end", "key"))
-    values = dict(zip(("start", "end"), column.bounds(run), strict=True))
+    bounds = column.bounds(run)
+    asked = asked_of(text, POSTGRES, dataset.name, column, runs, bounds)
+    values = {"start": bounds.start, "end": bounds.end}
     if "key" in asked:
-        if len(runs) > 1 or len(run) > 1:
-            raise UsageError(f"{dataset.name}: :key is for a write of one key, this is of several; use :start and :end")
         values["key"] = column.value(run[0])
-    if any(values[word] is None for word in asked):
-        raise UsageError(f"{dataset.name}: texts of the format of {column.name} don't sort as days do; use :key")
     names = {word: f"{word}_{suffix}" for word in asked}
     return renamed(text, POSTGRES, names), {names[word]: values[word] for word in asked}

@@ -12,12 +12,13 @@ from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from backfill_core.errors import BackfillError, ChangedError, FencedError, TargetError, UsageError
-from backfill_core.keys import Format, spans
+from backfill_core.keys import Bounds, Format
 from backfill_core.target import WAIT_SECONDS, Audited, Expected, Measured, Side
+from backfill_core.target.binding import asked_of, runs_of
 from backfill_core.target.figures import canonical_number, digest
 from backfill_core.target.sides import staging_name, why_fenced
 from backfill_core.target.sqlite_session import SqliteSession, connect_sqlite
-from backfill_core.target.statement import SQLITE, parameters, parse_name, query, quoted
+from backfill_core.target.statement import SQLITE, parse_name, query, quoted
 
 if TYPE_CHECKING:
     import sqlite3
@@ -93,6 +94,8 @@ class SqliteTarget:
         self.relation = names[-1]
         self.table = f"main.{quoted(names[-1])}"
         self.values = Values(dataset.column)
+        self.key = quoted(dataset.column.name) if dataset.column.name else "NULL"
+        self.place = f"_bf_place({self.key})" if dataset.column.name else "1"
 
     def check(self) -> Sequence[Finding]:
         """Look the table over; say by name what can't be guarded, or what should be known."""
@@ -157,7 +160,7 @@ class SqliteTarget:
 
     def ask(self, select: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run a query that only reads, once for each span of the keys; return its rows."""
-        runs, found = spans(keys), []
+        runs, found = runs_of(select, SQLITE, self.dataset.column, keys), []
         with self.session() as session, session.reading():
             session.run("PRAGMA query_only = on")
             try:
@@ -169,9 +172,11 @@ class SqliteTarget:
 
     def keyless(self) -> tuple[int, str]:
         """Count the rows of the table that belong to no key, with an example."""
+        if not self.dataset.column.name:
+            return 0, ""
         name = quoted(self.dataset.column.name)
         with self.session() as session, session.reading():
-            session.place_by(self.values.is_time)
+            session.place_by(self.values.has)
             found = session.rows(
                 f"SELECT count(*), min(coalesce({name}, 'NULL')) FROM {self.table} WHERE NOT _bf_place({name})"
             )
@@ -224,8 +229,9 @@ class SqliteTarget:
         columns = [Column(*row) for row in found]
         if not columns:
             raise TargetError(f"{self.name}: there is no table {self.relation} in {session.path}")
-        if self.dataset.column.name not in {column.name for column in columns}:
-            raise TargetError(f"{self.name}: the table has no column {self.dataset.column.name}")
+        key = self.dataset.column.name
+        if key and key not in {column.name for column in columns}:
+            raise TargetError(f"{self.name}: the table has no column {key}")
         return columns
 
     def measured(
@@ -238,11 +244,10 @@ class SqliteTarget:
         others: dict[str, tuple[int, str]] | None = None,
     ) -> dict[str, Measured]:
         """Measure what partitions hold, or what is staged for them; into `others` what is of none of them."""
-        runs = spans(keys)
+        runs = self.dataset.column.spans(keys)
         session.place_by(self.values.place_in(runs))
-        column = quoted(self.dataset.column.name)
         hashed = self.digest_columns(session) if with_digest else []
-        figures = [f"_bf_place({column})", "count(*)", f"min({column})", *self.dataset.measures.values()]
+        figures = [self.place, "count(*)", f"min({self.key})", *self.dataset.measures.values()]
         figures.append(f"_bf_digest({', '.join(quoted(name) for name, _ in hashed)})" if with_digest else "NULL")
         condition, given = self.rows_of(runs) if staging is None else ("true", {})
         rows = session.rows(
@@ -273,17 +278,19 @@ class SqliteTarget:
 
     def rows_of(self, runs: Sequence[Sequence[str]]) -> tuple[str, dict[str, Any]]:
         """Return a condition for the rows of these keys, and its parameters; `place_in` was given the same keys."""
-        column = quoted(self.dataset.column.name)
+        column = self.key
         given: dict[str, Any] = {}
+        if not self.dataset.column.name:
+            return "true", given
         if self.dataset.column.has_one_value:
             for number, key in enumerate(key for run in runs for key in run):
                 given[f"own_{number}"] = self.values.value(key)
-            return f"{column} IN ({', '.join(f':{name}' for name in given)})", given
+            return f"{column} COLLATE BINARY IN ({', '.join(f':{name}' for name in given)})", given
         ranges = []
         for number, run in enumerate(runs):
             given[f"from_{number}"], given[f"to_{number}"] = self.values.bounds(run)
             ranges.append(f"{column} >= :from_{number} AND {column} < :to_{number}")
-        return f"({' OR '.join(ranges)}) AND _bf_place({column}) > 0", given
+        return f"({' OR '.join(ranges)}) AND {self.place} > 0", given
 
     def publish(
         self,
@@ -311,16 +318,11 @@ class SqliteTarget:
         Raises:
             UsageError: it asks for a parameter that there can't be.
         """
-        text, name = query(select, SQLITE), self.name
-        asked = parameters(text, SQLITE, ("start", "end", "key"))
-        values: dict[str, Any] = dict(zip(("start", "end"), self.values.bounds(run), strict=True))
+        text, column, bounds = query(select, SQLITE), self.dataset.column, self.values.bounds(run)
+        asked = asked_of(text, SQLITE, self.name, column, runs, bounds)
+        values: dict[str, Any] = {"start": bounds.start, "end": bounds.end}
         if "key" in asked:
-            if len(runs) > 1 or len(run) > 1:
-                raise UsageError(f"{name}: :key is for a write of one key, this is of several; use :start and :end")
             values["key"] = self.values.value(run[0])
-        if any(values[word] is None for word in asked):
-            column = self.dataset.column.name
-            raise UsageError(f"{name}: texts of the format of {column} don't sort as days do; use :key")
         return text, {word: values[word] for word in asked}
 
     def _of_nothing(self, session: SqliteSession, hashed: list[tuple[str, str]], *, with_digest: bool) -> Measured:
@@ -370,37 +372,45 @@ class Values:
         self._column = column
         plain = "%Y-%m-%d" if column.kind == "date" else "%Y-%m-%d %H:%M:%S"
         self._format = column.format or Format(plain)
-        if not (column.has_one_value or self._format.sorts):
+        if column.has_days and not (column.has_one_value or self._format.sorts):
             raise UsageError(f"times of the format of {column.name} don't sort, so a day of them can't be found")
         self._has_fraction = not column.has_one_value
+        self._listed = frozenset(column.values.values())
 
     def value(self, key: str) -> str | int:
         """Return `:key`."""
         return self._written(self._column.value(key))
 
-    def bounds(self, run: Sequence[str]) -> tuple[str | int | None, str | int | None]:
+    def bounds(self, run: Sequence[str]) -> Bounds:
         """Return `:start` and `:end` of a span."""
         start, end = self._column.bounds(run)
-        return (None, None) if start is None or end is None else (self._written(start), self._written(end))
+        return Bounds(None, None) if start is None or end is None else Bounds(self._written(start), self._written(end))
 
     def place_in(self, runs: Sequence[Sequence[str]]) -> Callable[[object], int | None]:
         """Return a function that tells which of these keys a value is of: from 1, 0 for another, None for none."""
         keys = [key for run in runs for key in run]
+        if self._listed:  # as they are: the text '1' is not the number
+            exact = {self.value(key): number for number, key in enumerate(keys, start=1)}
+            return lambda value: None if value is None else exact.get(value, 0)  # type: ignore[call-overload]
+        if not self._column.name:
+            return lambda _: 1
         if self._column.has_one_value:
             places = {str(self.value(key)): number for number, key in enumerate(keys, start=1)}
             return lambda value: None if value is None else places.get(str(value), 0)
         starts, ends = zip(*(self.bounds([key]) for key in keys), strict=True)
 
         def place(value: object) -> int | None:
-            if not self.is_time(value):
+            if not self.has(value):
                 return None if value is None else 0
             at = bisect_right(starts, str(value))
             return at if at and str(value) < ends[at - 1] else 0
 
         return place
 
-    def is_time(self, value: object) -> bool:
+    def has(self, value: object) -> bool:
         """Return whether a value is of any key."""
+        if self._listed:
+            return value in self._listed
         return value is not None and self._format.read_day(str(value), fraction=self._has_fraction) is not None
 
     def _written(self, value: date | str | int) -> str | int:
@@ -445,7 +455,7 @@ class SqliteWrite:
         """Put the rows of a query beside, run once for each span of the keys."""
         if self._in_file:
             raise TargetError(f"{self._target.name}: the caller fills {self.staging}, no select does")
-        runs = spans(self._keys)
+        runs = runs_of(select, SQLITE, self._target.dataset.column, self._keys)
         with self._session.in_words():
             for run in runs:
                 text, given = self._target.bound(select, runs, run)
@@ -494,12 +504,12 @@ class SqliteWrite:
 
     def _replace(self, keys: Sequence[str]) -> None:
         """Take the rows of these keys away, and put the staged ones in."""
-        session, target, runs = self._session, self._target, spans(keys)
+        session, target, runs = self._session, self._target, self._target.dataset.column.spans(keys)
         session.place_by(target.values.place_in(runs))
         condition, given = target.rows_of(runs)
         session.run(f"DELETE FROM {target.table} WHERE {condition}", given)
-        listed, place = ", ".join(map(quoted, self._names)), f"_bf_place({quoted(target.dataset.column.name)})"
-        staged = f"SELECT {listed} FROM {self.staging} WHERE {place} > 0"
+        listed = ", ".join(map(quoted, self._names))
+        staged = f"SELECT {listed} FROM {self.staging} WHERE {target.place} > 0"
         session.run(f"INSERT INTO {target.table} ({listed}) {staged}")
 
     def _require(self, audited: Mapping[str, Measured], keys: Sequence[str], why: str) -> None:
@@ -521,9 +531,10 @@ class SqliteWrite:
         unique = ", ".join(map(quoted, self._target.dataset.unique))
         if not unique:
             return 0, ""
-        place = f"_bf_place({quoted(self._target.dataset.column.name)})"
-        self._session.place_by(self._target.values.place_in(spans(self._keys)))
-        groups = f"SELECT {unique}, count(*) - 1 AS more FROM {self.staging} GROUP BY {unique}, {place} HAVING more > 0"
+        target = self._target
+        self._session.place_by(target.values.place_in(target.dataset.column.spans(self._keys)))
+        by = f"{unique}, {target.place}" if target.dataset.column.name else unique
+        groups = f"SELECT {unique}, count(*) - 1 AS more FROM {self.staging} GROUP BY {by} HAVING more > 0"
         rows = self._session.rows(f"SELECT *, sum(more) OVER () FROM ({groups}) ORDER BY 1 LIMIT 1")
         if not rows:
             return 0, ""

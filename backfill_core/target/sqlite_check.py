@@ -50,7 +50,7 @@ def _table_itself(target: SqliteTarget, session: SqliteSession) -> Iterator[Find
         yield Finding(
             True, f"{target.relation} is a virtual table, which its module keeps", "name a table of SQLite's own"
         )
-    elif target.dataset.column.name not in {column.name for column in target.columns(session)}:
+    elif target.dataset.column.name not in {"", *(column.name for column in target.columns(session))}:
         yield Finding(
             True, f"the table has no column {target.dataset.column.name}", "name the key column as it is written"
         )
@@ -74,7 +74,11 @@ def _file(_: SqliteTarget, session: SqliteSession) -> Iterator[Finding]:
 
 
 def _key_column(target: SqliteTarget, session: SqliteSession) -> Iterator[Finding]:
-    name = target.dataset.column.name
+    name, listed = target.dataset.column.name, target.dataset.column.values
+    if not name:
+        what = "the whole table is one partition: each write replaces all of its rows, and measures them"
+        yield Finding(False, what, "declare a key column where that is too much at once")
+        return
     column = next(column for column in target.columns(session) if column.name == name)
     if not column.is_not_null:
         what = f"the key column {name} may be NULL; new rows without a key are refused, `drift` reports old ones"
@@ -83,7 +87,11 @@ def _key_column(target: SqliteTarget, session: SqliteSession) -> Iterator[Findin
         what = f"no index begins with the key column {name}, so each replacement reads the whole table"
         yield Finding(False, what, f"CREATE INDEX … ON {quoted(target.relation)} ({quoted(name)})")
     found = session.rows(f"SELECT {quoted(name)} FROM {target.table} WHERE {quoted(name)} IS NOT NULL LIMIT 100")
-    if strange := [value for (value,) in found if not target.values.is_time(value)]:
+    strange = [value for (value,) in found if not target.values.has(value)]
+    if strange and listed:
+        what = f"the key column {name} holds {strange[0]!r}, which is not in the list, so its rows are of no partition"
+        yield Finding(False, what, "add it to the list, or mend the rows; `drift` counts them")
+    elif strange:
         what = f"the key column {name} holds {strange[0]!r}, which is not written as was declared"
         yield Finding(True, what, "declare the kind and the format that the column has, or mend its rows")
 

@@ -49,7 +49,7 @@ export function Actions({ view, places, onChanged }: Props) {
             {done.runs.length > 0 && (
               <Alert.Description>
                 {done.runs.map((run, at) => (
-                  <Outcome key={run.run_id} view={view} run={run} span={done.verb.name === "Backfill" ? done.verb.spans[at] : undefined} onEnded={onChanged} />
+                  <Outcome key={run.run_id} view={view} run={run} spans={done.verb.name === "Backfill" ? spansOfRun(view, done.verb, at) : undefined} onEnded={onChanged} />
                 ))}
               </Alert.Description>
             )}
@@ -74,9 +74,12 @@ export function Actions({ view, places, onChanged }: Props) {
 
 const SECONDS = 2;
 
+/** What one of the runs of a verb is about. */
+const spansOfRun = ({ axis }: View, { spans }: Verb, at: number) => (axis.grain === "key" ? spans : spans.slice(at, at + 1));
+
 /** A run that was started here: how it goes, and when it has ended, which partitions it made and which it left. */
-function Outcome(props: { view: View; run: RunLink; span: [string, string] | undefined; onEnded: () => void }) {
-  const { view, run, span } = props;
+function Outcome(props: { view: View; run: RunLink; spans: [string, string][] | undefined; onEnded: () => void }) {
+  const { view, run, spans } = props;
   const [state, setState] = useState("queued");
   const ended = useRef(props.onEnded);
   ended.current = props.onEnded;
@@ -89,11 +92,11 @@ function Outcome(props: { view: View; run: RunLink; span: [string, string] | und
     const timer = setInterval(() => void stateOf(run).then(setState, () => undefined), SECONDS * 1000);
     return () => clearInterval(timer);
   }, [over, run]);
-  const { made, left } = outcome(view, run, span);
+  const { made, left } = outcome(view, run, spans ?? []);
   return (
     <div>
       Run <Run dag={run.dag_id} run={run.run_id} />: {state}
-      {over && span !== undefined && (
+      {over && spans !== undefined && (
         <>
           . {made} of {made + left.length} written by it
           {left.length > 0 && (

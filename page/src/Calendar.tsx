@@ -167,7 +167,8 @@ const TITLE = { fontSize: 12, fontWeight: 600, fontVariantNumeric: "tabular-nums
 
 const RING = { outline: "2px solid", outlineColor: "fg", outlineOffset: "1px" };
 
-const cellId = (key: string) => `partition-${key}`;
+/** A reference by id is parted by spaces, which a key may have. */
+const cellId = (key: string) => `partition-${encodeURIComponent(key)}`;
 
 /** Where a key of the keyboard leads to. */
 function destination(event: KeyboardEvent, cursor: number, drawn: Layout, length: number): number | undefined {

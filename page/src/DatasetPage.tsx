@@ -7,6 +7,7 @@ import { useSearchParams } from "react-router-dom";
 import { rangeText } from "./axis.ts";
 import { bounds, Calendar, type Selection } from "./Calendar.tsx";
 import { Chart } from "./Chart.tsx";
+import { Listed } from "./Listed.tsx";
 import { Mark, To, Trouble, Waiting } from "./parts.tsx";
 import { RangePanel } from "./RangePanel.tsx";
 import { PartitionPanel } from "./PartitionPanel.tsx";
@@ -33,7 +34,7 @@ export function DatasetPage({ name, dagId }: { name: string; dagId: string | und
       )}
       {failure && <Trouble failure={failure} />}
       {view.axis.length === 0 ? (
-        <Text color="fg.muted">Nothing was written yet. The first run of its DAG draws the first day here.</Text>
+        <Text color="fg.muted">Nothing was written yet. The first run of its DAG draws the first partition here.</Text>
       ) : (
         <Drawn
           view={view}
@@ -81,6 +82,7 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
     }, 250);
     return () => clearTimeout(timer);
   }, [chosen]);
+  const all = useMemo(() => view.places(0, axis.length - 1, []), [view, axis]);
   const describe = useCallback((place: number) => view.describe(place, zone), [view, zone]);
   const settled = useDeferredValue(selection);
   const [first, last] = bounds(settled);
@@ -142,7 +144,7 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
       )}
       <Grid templateColumns={{ base: "minmax(0, 1fr)", xl: "minmax(0, 1fr) 26rem" }} gap={5} alignItems="start">
         <Box minW={0}>
-          {told.measures.length > 0 && measure && (
+          {axis.grain !== "key" && told.measures.length > 0 && measure && (
             <Box mb={3}>
               <NativeSelect.Root size="xs" w="12rem" ml="30px" mb={1}>
                 <NativeSelect.Field
@@ -174,15 +176,19 @@ function Drawn({ view, onChanged }: { view: View; onChanged: () => void }) {
               />
             </Box>
           )}
-          <Calendar
-            name={told.dataset}
-            axis={axis}
-            letters={view.letters}
-            selection={selection}
-            onSelect={select}
-            onOpen={show}
-            describe={describe}
-          />
+          {axis.grain === "key" ? (
+            <Listed label={`Partitions of ${told.dataset}`} view={view} places={all} onSelect={select} />
+          ) : (
+            <Calendar
+              name={told.dataset}
+              axis={axis}
+              letters={view.letters}
+              selection={selection}
+              onSelect={select}
+              onOpen={show}
+              describe={describe}
+            />
+          )}
         </Box>
         <Box
           ref={panel}

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "react";
 import { counted } from "./axis.ts";
 import { Moves, Trouble } from "./parts.tsx";
 import { known, planned, type Failure, type Plan } from "./server.ts";
-import { spansOf } from "./verbs.ts";
+import { spansIn } from "./verbs.ts";
 import type { View } from "./view.ts";
 
 const PALETTES: Record<string, string> = { change: "green", unchanged: "gray", skipped: "orange", refused: "red", failed: "red" };
@@ -27,7 +27,7 @@ export function PlanButton({ view, places }: { view: View; places: readonly numb
     setBusy(true);
     setFailure(undefined);
     try {
-      setPlan(await planned(told, spansOf(places).map(([first, last]) => [axis.key(first), axis.key(last)] as const), signal));
+      setPlan(await planned(told, spansIn(axis, places).map(([first, last]) => [axis.key(first), axis.key(last)] as const), signal));
     } catch (error) {
       if (!signal.aborted) setFailure(known(error));
     }

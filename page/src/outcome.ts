@@ -9,13 +9,13 @@ export interface Outcome {
   left: number[];
 }
 
-export function outcome(view: View, { dag_id, run_id }: RunLink, span: readonly [string, string] | undefined): Outcome {
+export function outcome(view: View, { dag_id, run_id }: RunLink, spans: readonly (readonly [string, string])[]): Outcome {
   const { axis, told } = view;
-  const first = span && axis.place(span[0]);
-  const last = span && axis.place(span[1]);
-  if (first === undefined || last === undefined) return { made: 0, left: [] };
   const run = told.runs.indexOf(`${dag_id}/${run_id}`);
-  const places = view.places(first, last, []);
+  const places = spans.flatMap(([from, to]) => {
+    const [first, last] = [axis.place(from), axis.place(to)];
+    return first === undefined || last === undefined ? [] : view.places(first, last, []);
+  });
   const left = places.filter((place) => run < 0 || told.written_in[place] !== run);
   return { made: places.length - left.length, left };
 }

@@ -226,16 +226,22 @@ export async function carryOut(told: DatasetTold, verb: Verb, reason: string): P
     return { words, runs: [] };
   }
   const runs = [];
-  for (const [start, end] of verb.spans) {
-    const of = verb.name === "Amend" ? { date: start } : { start, end };
+  for (const of of forms(told, verb)) {
     try {
       runs.push(await startRun(verb.dag, { ...of, reason, owner: told.user }));
     } catch (error) {
       if (runs.length === 0) throw error;
-      return { words: `${runs.length} of ${verb.spans.length} runs were started; then: ${known(error).message}`, runs };
+      return { words: `${runs.length} of ${forms(told, verb).length} runs were started; then: ${known(error).message}`, runs };
     }
   }
   return { words: `${runs.length === 1 ? "A run" : `${runs.length} runs`} of ${verb.dag} ${runs.length === 1 ? "was" : "were"} started`, runs };
+}
+
+/** What is filled into the form of a DAG, a run each: a span of time, or all keys that are none. */
+export function forms(told: DatasetTold, { name, spans }: Pick<Verb, "name" | "spans">): object[] {
+  const keys = spans.map(([first]) => first);
+  if (told.grain === "key") return name === "Amend" ? keys.map((key) => ({ key })) : [{ keys }];
+  return spans.map(([start, end]) => (name === "Amend" ? { date: start } : { start, end }));
 }
 
 /** Start a DAG by its form. Airflow's own API does it, and asks its own permissions. */
@@ -261,7 +267,8 @@ export async function planned(told: DatasetTold, spans: readonly (readonly [stri
   const [first, last] = [spans[0]?.[0], spans.at(-1)?.[1]];
   const of = told.dags.plan;
   if (of === null || first === undefined) throw failure("No plan", "No DAG of this dataset can only plan.", 0);
-  const conf = { start: first, end: last, reason: "a plan, asked for on the page", owner: told.user, only_plan: true };
+  const which = told.grain === "key" ? { keys: spans.map(([key]) => key) } : { start: first, end: last };
+  const conf = { ...which, reason: "a plan, asked for on the page", owner: told.user, only_plan: true };
   const { run_id } = await startRun(of.dag_id, conf);
   const run = `${airflow(of.dag_id)}/dagRuns/${encodeURIComponent(run_id)}`;
   const task = `${run}/taskInstances/${encodeURIComponent(of.task_id)}`;

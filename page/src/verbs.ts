@@ -1,6 +1,6 @@
 // What may be done with some partitions, and what will happen then, in words.
 
-import { counted, rangeText } from "./axis.ts";
+import { counted, rangeText, type Axis } from "./axis.ts";
 import type { View } from "./view.ts";
 
 export interface Verb {
@@ -29,13 +29,21 @@ export function spansOf(places: readonly number[]): [number, number][] {
   return found;
 }
 
+/** Part places as one request names them: keys that are no time have no order, so each stands for itself. */
+export function spansIn({ grain }: Axis, places: readonly number[]): [number, number][] {
+  return grain === "key" ? places.map((place) => [place, place]) : spansOf(places);
+}
+
+/** How many runs of a form it takes: one a span of time, and one for all other keys. */
+export const runsOf = (axis: Axis, places: readonly number[]) => (axis.grain === "key" ? Math.min(1, places.length) : spansOf(places).length);
+
 export function offered(view: View, places: readonly number[]): Verb[] {
   const { axis, told } = view;
   const held = places.filter((place) => told.holders[axis.key(place)] !== undefined);
   const sealed = places.filter((place) => view.sealed(place));
   const open = places.filter((place) => !view.sealed(place));
   const fill = (of: readonly number[]): Pick<Verb, "what" | "spans"> => {
-    const spans = spansOf(of).map(([first, last]): [string, string] => [axis.key(first), axis.key(last)]);
+    const spans = spansIn(axis, of).map(([first, last]): [string, string] => [axis.key(first), axis.key(last)]);
     const text = spans.map(([first, last]) => rangeText(first, last));
     const shown = text.length > 3 ? [...text.slice(0, 2), `${text.length - 2} more`] : text;
     return { spans, what: `${shown.join(", ")}${of.length > 1 ? ` (${counted(of.length, axis.grain)})` : ""}` };
@@ -51,7 +59,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
       : told.paused.includes(dag)
         ? `The DAG ${dag} is paused: a run would wait until it is switched on`
         : undefined);
-  const runs = spansOf(places).length;
+  const runs = runsOf(axis, places);
   const verbs: Verb[] = [
     {
       name: "Backfill",
@@ -69,7 +77,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
       name: "Seal",
       ...fill(open),
       dag: told.dags.seal ?? undefined,
-      not: why(told.dags.seal, open.length === 0 && "All of it is sealed", spansOf(open).length > MOST_RUNS && "Choose a shorter range"),
+      not: why(told.dags.seal, open.length === 0 && "All of it is sealed", runsOf(axis, open) > MOST_RUNS && "Choose a shorter range"),
       consequences: [
         `${count(open)} of ${told.dataset} ${open.length === 1 ? "is" : "are"} declared as sent.`,
         "No run changes a sealed partition any more; what turns out to be right is recorded beside it, by Amend.",
@@ -106,7 +114,7 @@ export function offered(view: View, places: readonly number[]): Verb[] {
       name: "Unseal",
       ...fill(sealed),
       dag: told.dags.unseal ?? undefined,
-      not: why(told.dags.unseal, sealed.length === 0 && "Nothing of it is sealed", spansOf(sealed).length > MOST_RUNS && "Choose a shorter range"),
+      not: why(told.dags.unseal, sealed.length === 0 && "Nothing of it is sealed", runsOf(axis, sealed) > MOST_RUNS && "Choose a shorter range"),
       consequences: [
         `The seal of ${count(sealed)} is taken away: the next run may change what was sent.`,
         "What was sent, and every correction, stays in the history.",

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { line } from "../src/line.ts";
 import { outcome } from "../src/outcome.ts";
 import { sorted } from "../src/needs.ts";
-import type { DatasetTold, Overview } from "../src/server.ts";
+import { forms, type DatasetTold, type Overview } from "../src/server.ts";
 import { LOOKS, STATES } from "../src/states.ts";
 import { ago, figure, time } from "../src/texts.ts";
 import { offered, spansOf } from "../src/verbs.ts";
@@ -122,6 +122,23 @@ test("a dataset that needs a person is before one that doesn't, a failure before
   );
 });
 
+test("keys that are no days are each for itself, and one run of a form has them all", () => {
+  const of = told("131", { grain: "key", keys: ["DE", "it's a/b", "PL"], first: "DE", last: "PL" });
+  const view = viewOf(of);
+  const [backfill, seal] = offered(view, [0, 1, 2]);
+
+  assert.deepEqual(backfill?.spans, [["DE", "DE"], ["it's a/b", "it's a/b"], ["PL", "PL"]]);
+  assert.equal(backfill?.what, "DE, it's a/b, PL (3 keys)");
+  assert.match(backfill?.consequences[0] ?? "", /^A run of the DAG orders.range makes 3 keys/);
+  assert.deepEqual(backfill && forms(of, backfill), [{ keys: ["DE", "it's a/b", "PL"] }]);
+  assert.deepEqual(seal && forms(of, seal), [{ keys: ["DE", "PL"] }]);
+  assert.deepEqual(forms(of, { name: "Amend", spans: [["DE", "DE"]] }), [{ key: "DE" }]);
+  assert.deepEqual(forms(told("11"), { name: "Amend", spans: [["2026-02-01", "2026-02-01"]] }), [{ date: "2026-02-01" }]);
+  const run = { dag_id: "orders.range", run_id: "a" };
+  const done = viewOf({ ...of, runs: ["orders.range/a"], written_in: [0, -1, 0] });
+  assert.deepEqual(outcome(done, run, backfill?.spans ?? []), { made: 2, left: [1] });
+});
+
 test("figures keep all of their digits", () => {
   assert.equal(figure("12345678901234567890.10"), "12,345,678,901,234,567,890.10");
   assert.equal(figure("-1234"), "-1,234");
@@ -153,6 +170,6 @@ test("no two states have the same shape, letter or word", () => {
 test("of a run it is said which partitions it made and which it left", () => {
   const view = viewOf(told("1311", { runs: ["orders.range/a", "orders/b"], written_in: [0, 1, 0, 1] }));
 
-  assert.deepEqual(outcome(view, { dag_id: "orders.range", run_id: "a" }, ["2026-02-01", "2026-02-03"]), { made: 2, left: [1] });
-  assert.deepEqual(outcome(view, { dag_id: "orders.range", run_id: "c" }, ["2026-02-01", "2026-02-02"]), { made: 0, left: [0, 1] });
+  assert.deepEqual(outcome(view, { dag_id: "orders.range", run_id: "a" }, [["2026-02-01", "2026-02-03"]]), { made: 2, left: [1] });
+  assert.deepEqual(outcome(view, { dag_id: "orders.range", run_id: "c" }, [["2026-02-01", "2026-02-02"]]), { made: 0, left: [0, 1] });
 });

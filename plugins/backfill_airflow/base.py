@@ -194,6 +194,7 @@ class WaitingOperator(BackfillOperator):
             trigger=PartitionFreeTrigger(
                 conn_id=self.conn_id,
                 dataset=self.dataset.name if self.dataset else None,
+                keys=None if self.dataset is None or self.dataset.column.has_days else keys,
                 first=keys[0],
                 last=keys[-1],
                 caller=caller,

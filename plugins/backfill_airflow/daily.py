@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from backfill_airflow.compat import Context
+    from backfill_airflow.partitions import Keys
     from backfill_airflow.stale import RunStates
     from backfill_core import Backfill
     from backfill_core.answers import PartitionStatus, PlannedPartition, RunAnswer, SealAnswer
@@ -37,8 +38,12 @@ class Daily:
         self._backfill = backfill
         self._max_shrink = max_shrink
 
-    def keys_of(self, context: Context, first: object = None, last: object = None) -> list[str]:
+    def keys_of(
+        self, context: Context, first: object = None, last: object = None, keys: Keys | None = None
+    ) -> list[str]:
         """Return the dates that an operator was given; by default the one that its run means."""
+        if keys is not None:
+            raise UsageError("keys are for a dataset; a date of daily is named by date, start and end")
         return list(dates_of(context, first, last))
 
     def replace(

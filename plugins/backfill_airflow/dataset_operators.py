@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from backfill_airflow.compat import Context
+    from backfill_airflow.partitions import Keys
     from backfill_core.answers import (
         DriftAnswer,
         FindingAnswer,
@@ -52,22 +53,31 @@ class DatasetRangeOperator(DatasetOperator):
 
     :param start: (templated) the first partition, YYYY-MM-DD. By default the one that the run means.
     :param end: (templated) the last one, inclusive. By default `start`.
+    :param keys: (templated) of a dataset, in place of days: a key, a list of keys, or the JSON of one,
+        `{{ params['keys'] | tojson }}`. By default of a list or a whole table all keys, or the run's partition key.
     :param claim_as: (templated) in whose name it is done; by default that of `owner` in the run's conf.
     """
 
-    template_fields: Sequence[str] = (*DatasetOperator.template_fields, "start", "end", "claim_as")
+    template_fields: Sequence[str] = (*DatasetOperator.template_fields, "start", "end", "keys", "claim_as")
 
     def __init__(
-        self, *, start: str | None = None, end: str | None = None, claim_as: str | None = None, **kwargs: Any
+        self,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        keys: Keys | None = None,
+        claim_as: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.start = start
         self.end = end
+        self.keys = keys
         self.claim_as = claim_as
 
     def keys_of(self, context: Context, guarded: Guarded) -> list[str]:
         """Return the partitions that are meant."""
-        return DatasetPartitions(guarded).keys_of(context, self.start, self.end)
+        return DatasetPartitions(guarded).keys_of(context, self.start, self.end, self.keys)
 
 
 class UnsealRangeOperator(DatasetRangeOperator):
@@ -141,7 +151,7 @@ class CheckOperator(DatasetOperator):
 class FindDriftOperator(DatasetRangeOperator):
     """Measure what the table holds, a scan, and fail where it isn't what was published: somebody wrote past us.
 
-    Without `start` it measures all partitions that were ever published.
+    Without `start` or `keys` it measures all partitions that were ever published.
 
     :param on_found: `fail`, or only `report` it in the log and the receipt.
     """
@@ -153,7 +163,7 @@ class FindDriftOperator(DatasetRangeOperator):
     def execute(self, context: Context) -> DriftAnswer:
         """Find drift; see the class."""
         with self.guarded(context) as guarded:
-            answer = guarded.drift(None if self.start is None else self.keys_of(context, guarded))
+            answer = guarded.drift(None if self.start is self.keys is None else self.keys_of(context, guarded))
         found = [f"{key}: {said}" for key, said in sorted(answer["drift"].items())]
         found += [
             f"{key}: {rows} rows that nobody of ours published" for key, rows in sorted(answer["unknown"].items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,13 @@ from backfill_airflow.stale import RunStates
 from backfill_core import UsageError
 from backfill_core.claims import RESERVATION, enter
 from backfill_core.guarded import Guarded
-from backfill_core.keys import window
+from backfill_core.keys import WHOLE, window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from backfill_airflow.compat import Context
+    from backfill_airflow.partitions import Keys
     from backfill_airflow.source import Source
     from backfill_core.answers import Figures, PlannedKey, SealedAnswer, WriteAnswer
     from backfill_core.claims import Caller
@@ -27,6 +29,30 @@ if TYPE_CHECKING:
     from backfill_core.protocol.judging import Wish
 
 CLAIMED_BY = "claimed_by:"
+
+
+def read_keys(given: Keys) -> list[str]:
+    """Return keys as an operator is given them: one, a list, or a list as the text of its JSON, as a template makes it.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    found: object = given
+    if isinstance(given, str):
+        try:
+            found = json.loads(given) if given.startswith("[") else [given]
+        except ValueError:
+            found = [given]
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str | int) for one in found):
+        raise UsageError(
+            f"the keys {given!r} are no list of keys; in a template write {{{{ params['keys'] | tojson }}}}"
+        )
+    return list(map(str, found))
+
+
+def range_of(keys: Sequence[str]) -> str:
+    """Say which keys these are."""
+    return keys[0] if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
 
 
 @contextmanager
@@ -61,21 +87,37 @@ class DatasetPartitions:
             raise UsageError(f"{self._name}: nothing makes the rows: give a select, or a function, fill")
         return self._given_source
 
-    def keys_of(self, context: Context, first: object = None, last: object = None) -> list[str]:
+    def keys_of(
+        self, context: Context, first: object = None, last: object = None, keys: Keys | None = None
+    ) -> list[str]:
         """Return the keys that an operator was given; by default the one that its run means.
 
+        Where keys are no days, a run means all of them; or, of a list, its partition key.
+
         Raises:
-            UsageError: as `partition.dates_of`; or the run's interval ends before its day is over for the dataset.
+            UsageError: as `partition.dates_of`; or the run's interval ends before its day is over for the dataset; or
+                days are named where there are none.
         """
-        keys = list(dates_of(context, first, last))
+        column = self._guarded.dataset.column
+        if not (keys is None or (first is None and last is None)):
+            raise UsageError(f"{self._name}: the partitions are named twice; give keys, or days")
+        if keys is not None:
+            return self._guarded.named(read_keys(keys))
+        if not column.has_days:
+            if not (first is None and last is None):
+                raise UsageError(f"{self._name}: its partitions are no days; give keys in place of days")
+            run: Any = context["dag_run"]
+            meant = getattr(run, "partition_key", None) if column.values else None
+            return self._guarded.named([meant] if meant else [*column.values] or [WHOLE])
+        days = list(dates_of(context, first, last))
         end = interval_end_of(context) if first is None else None
         zone = self._guarded.dataset.timezone
-        if end is not None and (over := window(keys[-1], zone)[1]) > end:
+        if end is not None and (over := window(days[-1], zone)[1]) > end:
             raise UsageError(
-                f"{self._name}: the run's interval ends at {end.isoformat()}, and {keys[-1]} is over in {zone} only at"
+                f"{self._name}: the run's interval ends at {end.isoformat()}, and {days[-1]} is over in {zone} only at"
                 f" {over.isoformat()}; schedule the DAG in that zone, or give the operator its date"
             )
-        return keys
+        return days
 
     def replace(
         self,
@@ -110,8 +152,8 @@ class DatasetPartitions:
         measures = {one["key"]: one["after"] or {} for one in answer["published"]}
         kept = {*answer["quiet"], *answer["unchanged"]}
         if kept:
-            for row in self._guarded.status(min(kept), max(kept))["partitions"]:
-                if row["key"] in kept and row["run"] == caller.run:
+            for row in self._guarded.status(keys=kept)["partitions"]:
+                if row["run"] == caller.run:
                     measures[row["key"]] = row["figures"] or {}
         return dict(sorted(measures.items()))
 
@@ -128,12 +170,12 @@ class DatasetPartitions:
         )
         counts = [f"{plan[word]} {word}" for word in ("change", "unchanged", "skipped", "refused")]
         counts.append(f"{plan['unknown']} not known")
-        said = [f"{self._name}: {keys[0]} to {keys[-1]}, {plan['asked']} partitions: {', '.join(counts)}"]
+        said = [f"{self._name}: {range_of(keys)}, {plan['asked']} partitions: {', '.join(counts)}"]
         return Planned(list(plan["partitions"]), [*said, *map(_planned, plan["partitions"])])
 
     def denied(self, keys: Sequence[str], caller: Caller, kind: str) -> dict[str, str]:
         """Return who would keep the caller out now, by key."""
-        return denied(self._guarded.ledger, self._name, keys[0], keys[-1], caller, kind)
+        return denied(self._guarded.ledger, self._name, keys[0], keys[-1], caller, kind, keys)
 
     def claim(self, keys: Sequence[str], caller: Caller) -> dict[str, Any]:
         """Reserve all of the keys, or none."""
@@ -165,7 +207,7 @@ class DatasetPartitions:
 
     def sealed(self, keys: Sequence[str]) -> list[str]:
         """Return those of the keys that are sealed."""
-        return [row["key"] for row in self._guarded.status(keys[0], keys[-1])["partitions"] if row["sealed"]]
+        return [row["key"] for row in self._guarded.status(keys=keys)["partitions"] if row["sealed"]]
 
     def seal(self, keys: Sequence[str], caller: Caller, reason: str) -> SealedAnswer:
         """Declare the partitions as sent."""
@@ -182,7 +224,7 @@ class DatasetPartitions:
     ) -> Corrected | None:
         """Write the sealed partition's correction down beside it."""
         source = self._source
-        if if_late and not self._guarded.late(source.fill, key, key, staged=source.staged)["late"]:
+        if if_late and not self._guarded.late(source.fill, keys=[key], staged=source.staged)["late"]:
             return None
         answer = self._guarded.amend(key, source.fill, caller, reason, wish, staged=source.staged)
         return Corrected(answer, key, answer["after"] or {}, reason)
@@ -209,10 +251,15 @@ class DatasetPartitions:
         return receipt
 
 
-def denied(ledger: Ledger, name: str, first: str, last: str, caller: Caller, kind: str) -> dict[str, str]:
-    """Return who would keep the caller out now, by key, between two keys of a dataset."""
+def denied(
+    ledger: Ledger, name: str, first: str, last: str, caller: Caller, kind: str, keys: Sequence[str] | None = None
+) -> dict[str, str]:
+    """Return who would keep the caller out now, by key, between two keys of a dataset, or at some of them."""
     claims: dict[str, list[Any]] = {}
+    wanted = None if keys is None else frozenset(keys)
     for claim in ledger.claims(name, first, last):
+        if wanted is not None and claim.key not in wanted:
+            continue
         claims.setdefault(claim.key, []).append(claim)
     found = {key: enter(on_key, caller, kind).held_by for key, on_key in sorted(claims.items())}
     return {key: held_by.holder for key, held_by in found.items() if held_by is not None}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from backfill_core.guarded import Partition
 
 PARTITION = "partition"
-WHICH = ("date", "start", "end")
+WHICH = ("date", "start", "end", "keys")
 """The function's own arguments that say which partitions are meant: so it can be mapped over them."""
 
 
@@ -77,8 +77,8 @@ def replace_partition(
     is nothing to write. When it returns, what is in that table is audited and published, whole; if it raises, nothing
     is. What it returns counts for nothing: the task's result is the receipt.
 
-    Other arguments are the function's own, as with any task. Those named `date`, `start` or `end` say which partitions
-    are meant, if the decorator doesn't: so `load.expand(date=[…])` makes a task a day.
+    Other arguments are the function's own, as with any task. Those named `date`, `start`, `end` or `keys` say which
+    partitions are meant, if the decorator doesn't: so `load.expand(date=[…])` makes a task a day.
 
     :param dataset: whose partitions. All other arguments are those of `ReplacePartitionOperator`.
     """

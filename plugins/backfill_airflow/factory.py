@@ -19,6 +19,7 @@ from backfill_airflow.operators import (
     RunOutcomeOperator,
     SealRangeOperator,
 )
+from backfill_core.keys import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ RETRIES = {
     "max_retry_delay": timedelta(minutes=30),
 }
 START, END, DATE = "{{ params.start }}", "{{ params.end }}", "{{ params.date }}"
+KEYS, KEY = "{{ params['keys'] | tojson }}", "{{ [params.key] | tojson }}"
 REASON, ALLOW = "{{ params.reason }}", "{{ params.allow | default('') }}"
 
 
@@ -54,7 +56,8 @@ def dataset_dags(
 
     `<dag_id>` replaces the run's day; `.range` plans, reserves, replaces and gives back a range by its form; `.seal`
     and `.unseal` declare days as sent, or take that back; `.late` finds sealed days whose source has moved on, each
-    day; `.amend` records a correction.
+    day; `.amend` records a correction. Of a dataset without days `<dag_id>` replaces all partitions, and the forms ask
+    for keys.
 
     select, fill: what makes the rows: a query (a text, or a file beside the DAG file), or a function.
     schedule: a cron expression, in the dataset's zone, or a timetable of days.
@@ -76,6 +79,10 @@ def dataset_dags(
         "outlets": [Asset(f"backfill://{dataset.name}")],
         **(options or {}),
     }
+    has_days = dataset.column.has_days
+    which: dict[str, Any] = {"start": START, "end": END} if has_days else {"keys": KEYS}
+    one: dict[str, Any] = {"date": DATE} if has_days else {"keys": KEY}
+    some, single = (_RANGE, _DATE) if has_days else _keys_of(dataset)
     shared: dict[str, Any] = {
         "start_date": start_date,
         "catchup": False,
@@ -92,7 +99,9 @@ def dataset_dags(
         dag_id=name,
         schedule=schedule,
         max_active_runs=1,
-        doc_md=f"Every day: replace the day of `{dataset.name}` that is over. Backfills come here too.",
+        doc_md=f"Every day: replace the day of `{dataset.name}` that is over. Backfills come here too."
+        if has_days
+        else f"Replace all partitions of `{dataset.name}`, or the one that is the run's partition key.",
         **shared,
     ) as daily:
         ReplacePartitionOperator(**replacing)
@@ -100,11 +109,11 @@ def dataset_dags(
     with by_hand(
         "range",
         f"Make a range of `{dataset.name}` again: plan it, reserve all of it, replace it, give it back.",
-        {**_RANGE, **_OWNER, **_REASON, **_ALLOW, **_ONLY_PLAN},
+        {**some, **_OWNER, **_REASON, **_ALLOW, **_ONLY_PLAN},
     ) as a_range:
-        plan = PlanRangeOperator(task_id="plan", start=START, end=END, reason=REASON, fingerprint=fingerprint, **source)
-        claim = ClaimRangeOperator(task_id="claim", start=START, end=END, on_sealed="allow", **of)
-        replace = ReplacePartitionOperator(**{"allow": ALLOW, **replacing}, start=START, end=END, reason=REASON)
+        plan = PlanRangeOperator(task_id="plan", reason=REASON, fingerprint=fingerprint, **which, **source)
+        claim = ClaimRangeOperator(task_id="claim", on_sealed="allow", **which, **of)
+        replace = ReplacePartitionOperator(**{"allow": ALLOW, **replacing, **which}, reason=REASON)
         release = ReleaseRangeOperator(task_id="release", claim=claim.output, **of)
         outcome = RunOutcomeOperator(task_id="outcome")
         wanted = task.short_circuit(task_id="more_than_a_plan")(more_than_a_plan)()
@@ -113,40 +122,40 @@ def dataset_dags(
 
     with by_hand(
         "seal",
-        f"Declare days of `{dataset.name}` as sent: no run changes them any more.",
-        {**_RANGE, **_REASON},
+        f"Declare partitions of `{dataset.name}` as sent: no run changes them any more.",
+        {**some, **_REASON},
     ) as seal:
-        SealRangeOperator(task_id="seal", start=START, end=END, reason=REASON, **of)
+        SealRangeOperator(task_id="seal", reason=REASON, **which, **of)
 
     with by_hand(
         "unseal",
         f"Take the seals of `{dataset.name}` away. What was sent stays in the history.",
-        {**_RANGE, **_REASON},
+        {**some, **_REASON},
     ) as unseal:
-        UnsealRangeOperator(task_id="unseal", start=START, end=END, reason=REASON, **of)
+        UnsealRangeOperator(task_id="unseal", reason=REASON, **which, **of)
 
     with by_hand(
         "amend",
-        f"Record a sealed day's correction of `{dataset.name}` beside what was sent.",
-        {**_DATE, **_REASON, **_ALLOW},
+        f"Record a sealed partition's correction of `{dataset.name}` beside what was sent.",
+        {**single, **_REASON, **_ALLOW},
     ) as amend:
-        AmendPartitionOperator(task_id="amend", date=DATE, reason=REASON, allow=ALLOW, **source)
+        AmendPartitionOperator(task_id="amend", reason=REASON, allow=ALLOW, **one, **source)
 
     with DAG(
         dag_id=f"{name}.late",
         schedule=schedule,
         max_active_runs=1,
         params={"amend": Param(default=False, type="boolean", title="Correct what is late, not only report it")},
-        doc_md=f"Every day: find sealed days of `{dataset.name}` whose source has moved on.",
+        doc_md=f"Every day: find sealed partitions of `{dataset.name}` whose source has moved on.",
         **shared,
     ) as late:
         find = FindLateOperator(task_id="find", **source)
         correct = AmendPartitionOperator.partial(
             task_id="amend",
             reason="late rows, found by {{ run_id }}",
-            map_index_template="{{ task.date }}",
+            map_index_template="{{ task.date or task.keys }}",
             **source,
-        ).expand(date=find.output.map(key_of))
+        ).expand(**{"date" if has_days else "keys": find.output.map(key_of)})
         find >> task.short_circuit(task_id="asked_to_amend")(_asked_to_amend)() >> correct
 
     return {"daily": daily, "range": a_range, "seal": seal, "unseal": unseal, "amend": amend, "late": late}
@@ -165,6 +174,15 @@ def more_than_a_plan(params: Mapping[str, bool] | None = None) -> bool:
 def _asked_to_amend(params: Mapping[str, bool] | None = None) -> bool:
     """Go on only where corrections are wanted."""
     return bool(params and params["amend"])
+
+
+def _keys_of(dataset: Dataset) -> tuple[dict[str, Param], dict[str, Param]]:
+    """Return the form's field for some keys of a dataset without days, and that for one."""
+    known = [*dataset.column.values] or [WHOLE]
+    only: dict[str, Any] = {"default": WHOLE} if known == [WHOLE] else {}
+    some: dict[str, Any] = {"default": known} if only else {}
+    listed = Param(type="array", items={"type": "string"}, minItems=1, examples=known, title="Partitions", **some)
+    return {"keys": listed}, {"key": Param(type="string", enum=known, title="Partition", **only)}
 
 
 def _day(title: str, description: str | None = None) -> Param:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from backfill_airflow.compat import Context
-    from backfill_airflow.partitions import Corrected, Partitions, Written
+    from backfill_airflow.partitions import Corrected, Keys, Partitions, Written
     from backfill_airflow.source import Fingerprint
     from backfill_core.answers import RollupAnswer, RunAnswer
     from backfill_core.claims import Caller
@@ -58,6 +58,8 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
         the local day of its data interval.
     :param start: (templated) of a dataset, instead of `date`: the first partition.
     :param end: (templated) the last one, inclusive.
+    :param keys: (templated) of a dataset, in place of days: a key, a list of keys, or the JSON of one,
+        `{{ params['keys'] | tojson }}`. By default of a list or a whole table all keys, or the run's partition key.
     :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     :param on_sealed: `skip` leaves a sealed partition alone, `fail` says so loudly, `amend` records a correction if the
         source has moved on.
@@ -80,7 +82,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
 
     template_fields: Sequence[str] = (
         *BackfillOperator.template_fields,
-        "date", "start", "end", "claim_as", "amend_reason", "reason", "select", "fingerprint", "allow",
+        "date", "start", "end", "keys", "claim_as", "amend_reason", "reason", "select", "fingerprint", "allow",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +91,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
         date: str | None = None,
         start: str | None = None,
         end: str | None = None,
+        keys: Keys | None = None,
         claim_as: str | None = None,
         on_sealed: str = "skip",
         on_no_data: str = "skip",
@@ -107,6 +110,7 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
         self.date = date
         self.start = start
         self.end = end
+        self.keys = keys
         self.claim_as = claim_as
         self.on_sealed = one_of("on_sealed", on_sealed, ON_SEALED)
         self.on_no_data = one_of("on_no_data", on_no_data, ON_NO_DATA)
@@ -123,14 +127,16 @@ class ReplacePartitionOperator(WaitingOperator, SourceOperator):
         self._is_at_work = False
         if not (date is None or (start is None and end is None)):
             raise ValueError("the partitions are either one date, or from start to end")
-        if self.dataset is None and (start or end or fingerprint or allow or always or on_drift != "fail"):
-            raise ValueError("start, end, fingerprint, on_drift, allow and always belong to a dataset; give it too")
+        if self.dataset is None and (start or end or keys or fingerprint or allow or always or on_drift != "fail"):
+            raise ValueError(
+                "start, end, keys, fingerprint, on_drift, allow and always belong to a dataset; give it too"
+            )
 
     def keys_of(self, context: Context, partitions: Partitions) -> list[str]:
         """Return the partitions that are meant."""
         if self.date is not None:
-            return partitions.keys_of(context, self.date)
-        return partitions.keys_of(context, self.start, self.end)
+            return partitions.keys_of(context, self.date, keys=self.keys)
+        return partitions.keys_of(context, self.start, self.end, self.keys)
 
     def work(self, context: Context, partitions: Partitions, keys: list[str], caller: Caller) -> Mapping[str, Any]:
         """Claim, write, give back; then say what came of it."""
@@ -267,22 +273,31 @@ class RangeOperator(BackfillOperator):
 
     :param start: (templated) the first partition, YYYY-MM-DD. By default the one that the run means.
     :param end: (templated) the last one, inclusive. By default `start`.
+    :param keys: (templated) of a dataset, in place of days: a key, a list of keys, or the JSON of one,
+        `{{ params['keys'] | tojson }}`. By default of a list or a whole table all keys, or the run's partition key.
     :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     """
 
-    template_fields: Sequence[str] = (*BackfillOperator.template_fields, "start", "end", "claim_as")
+    template_fields: Sequence[str] = (*BackfillOperator.template_fields, "start", "end", "keys", "claim_as")
 
     def __init__(
-        self, *, start: str | None = None, end: str | None = None, claim_as: str | None = None, **kwargs: Any
+        self,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        keys: Keys | None = None,
+        claim_as: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.start = start
         self.end = end
+        self.keys = keys
         self.claim_as = claim_as
 
     def keys_of(self, context: Context, partitions: Partitions) -> list[str]:
         """Return the partitions that are meant."""
-        return partitions.keys_of(context, self.start, self.end)
+        return partitions.keys_of(context, self.start, self.end, self.keys)
 
 
 class PlanRangeOperator(RangeOperator, SourceOperator):
@@ -325,6 +340,8 @@ class SplitRangeOperator(RangeOperator):
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Split; see the class."""
         with airflow_verdict():
+            if self.keys is not None or not (self.dataset is None or self.dataset.column.has_days):
+                raise UsageError("a range of days is split; keys that are no days are written by one task")
             parts = parts_of(dates_of(context, self.start, self.end), most_mapped())
         return [{"start": part.first.isoformat(), "end": part.last.isoformat()} for part in parts]
 
@@ -351,7 +368,8 @@ class ClaimRangeOperator(RangeOperator, WaitingOperator):
         """Claim the range, or none of it."""
         sealed = self._sealed(partitions, keys)
         receipt = partitions.claim(keys, caller)
-        self.log.info("Claimed %s to %s as %s", keys[0], keys[-1], printable(name_of(caller)))
+        first, last = printable(keys[0]), printable(keys[-1])
+        self.log.info("Claimed %s to %s as %s", first, last, printable(name_of(caller)))
         return {**receipt, "sealed": sealed}
 
     def _sealed(self, partitions: Partitions, keys: list[str]) -> list[str]:
@@ -423,6 +441,7 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
     one run.
 
     :param date: (templated) the partition, YYYY-MM-DD. By default the one that the run means.
+    :param keys: (templated) of a dataset, in place of the day: the key.
     :param claim_as: (templated) whose reservation lets it in; by default that of `owner` in the run's conf.
     :param reason: (templated) why; a correction without a reason is refused.
     :param on_empty: `fail` where the right value would become one without orders, or rows; `allow` records it.
@@ -431,7 +450,7 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
     """
 
     template_fields: Sequence[str] = (
-        *BackfillOperator.template_fields, "date", "claim_as", "reason", "select", "allow",
+        *BackfillOperator.template_fields, "date", "keys", "claim_as", "reason", "select", "allow",
     )  # fmt: skip
 
     def __init__(
@@ -439,6 +458,7 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
         *,
         reason: str,
         date: str | None = None,
+        keys: Keys | None = None,
         claim_as: str | None = None,
         on_empty: str = "fail",
         max_shrink: float | None = None,
@@ -447,6 +467,7 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.date = date
+        self.keys = keys
         self.claim_as = claim_as
         self.reason = reason
         self.allow = allow
@@ -457,7 +478,10 @@ class AmendPartitionOperator(WaitingOperator, SourceOperator):
 
     def keys_of(self, context: Context, partitions: Partitions) -> list[str]:
         """Return the partition that is meant."""
-        return partitions.keys_of(context, self.date)
+        keys = partitions.keys_of(context, self.date, keys=self.keys)
+        if len(keys) > 1:
+            raise UsageError(f"a correction is of one partition, and {len(keys)} are meant; give the operator its key")
+        return keys
 
     def work(self, context: Context, partitions: Partitions, keys: list[str], caller: Caller) -> Mapping[str, Any]:
         """Claim, correct, give back."""

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from backfill_core.dataset import Dataset
     from backfill_core.protocol.judging import Wish
 
+    Keys = Sequence[object] | str
+
     class Partitions(Protocol):
         """A table's partitions; ranges of keys are inclusive, each key is text, `2026-02-01`."""
 
-        def keys_of(self, context: Context, first: object = None, last: object = None) -> list[str]:
+        def keys_of(
+            self, context: Context, first: object = None, last: object = None, keys: Keys | None = None
+        ) -> list[str]:
             """Return the keys that an operator was given; by default the one that its run means."""
 
         def replace(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from backfill_airflow.compat import Context
+    from backfill_airflow.partitions import Keys
     from backfill_core.dataset import Dataset
 
 
@@ -28,19 +29,21 @@ class PartitionFreeSensor(BaseSensorOperator):
 
     :param start: (templated) the first day, YYYY-MM-DD. By default the one partition that the run means.
     :param end: (templated) the last day, inclusive. By default `start`.
+    :param keys: (templated) of a dataset: the partitions, in place of `start` and `end`.
     :param claim_as: (templated) whose own claims do not count; by default those of the run.
     :param dataset: whose partitions; without one those of the runner's `daily`.
     :param deferrable: by default what `[operators] default_deferrable` says.
     :param conn_id: the connection of type `backfill`.
     """
 
-    template_fields: Sequence[str] = ("start", "end", "claim_as")
+    template_fields: Sequence[str] = ("start", "end", "keys", "claim_as")
 
     def __init__(
         self,
         *,
         start: str | None = None,
         end: str | None = None,
+        keys: Keys | None = None,
         claim_as: str | None = None,
         dataset: Dataset | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
@@ -51,6 +54,7 @@ class PartitionFreeSensor(BaseSensorOperator):
         super().__init__(mode=mode, **kwargs)
         self.start = start
         self.end = end
+        self.keys = keys
         self.claim_as = claim_as
         self.dataset = dataset
         self.deferrable = deferrable
@@ -66,6 +70,7 @@ class PartitionFreeSensor(BaseSensorOperator):
                 trigger=PartitionFreeTrigger(
                     conn_id=self.conn_id,
                     dataset=self.dataset.name if self.dataset else None,
+                    keys=None if self.dataset is None or self.dataset.column.has_days else keys,
                     first=keys[0],
                     last=keys[-1],
                     caller=caller_of(context, self.claim_as),
@@ -88,7 +93,7 @@ class PartitionFreeSensor(BaseSensorOperator):
     def _look(self, context: Context) -> tuple[list[str], dict[str, str]]:
         """Return the partitions that are meant, and who holds some of them."""
         with airflow_verdict(), opened_partitions(self.conn_id, context, self.dataset) as partitions:
-            keys = partitions.keys_of(context, self.start, self.end)
+            keys = partitions.keys_of(context, self.start, self.end, self.keys)
             denied = partitions.denied(keys, caller_of(context, self.claim_as), RESERVATION)
         if denied:
             self.log.info("%s", printable(who_holds(denied)))

@@ -28,6 +28,7 @@ class PartitionFreeTrigger(BaseTrigger):
     :param poll_interval: how often it looks, in seconds.
     :param deadline: when it fires in any case, in seconds since 1970; None: it has none.
     :param dataset: the name of the dataset; None for the runner's `daily`.
+    :param keys: those that count, where between the first and the last there are others; None for all.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class PartitionFreeTrigger(BaseTrigger):
         poll_interval: float,
         deadline: float | None = None,
         dataset: str | None = None,
+        keys: Sequence[str] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.conn_id = conn_id
@@ -51,10 +53,11 @@ class PartitionFreeTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.deadline = deadline
         self.dataset = dataset
+        self.keys = None if keys is None else list(keys)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class and its arguments, for another process."""
-        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval", "deadline", "dataset")
+        arguments = ("conn_id", "first", "last", "caller", "kind", "poll_interval", "deadline", "dataset", "keys")
         return "backfill_airflow.triggers.PartitionFreeTrigger", {name: getattr(self, name) for name in arguments}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -80,6 +83,6 @@ class PartitionFreeTrigger(BaseTrigger):
             from backfill_airflow.datasets import denied
 
             with opened_ledger(settings) as ledger:
-                return denied(ledger, self.dataset, self.first, self.last, caller, self.kind)
+                return denied(ledger, self.dataset, self.first, self.last, caller, self.kind, self.keys)
         with opened(settings) as backfill:
             return backfill.denied(DateRange.parse(self.first, self.last), caller, self.kind)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from page_browser import Visitor
 
 ADMIN, EDITOR, VIEWER = "admin", "editor", "viewer"
+COUNTRIES, WHOLE, ODD = "shop.revenue", "shop.totals", "it's a/b"
 SHOP, LIVELY, ARCHIVE, HOSTILE = "shop.orders_daily", "shop.payments", "archive.days", "<img src=x onerror=alert(1)>"
 FIRST, LAST, HOLES, FAILED = "2024-01-15", "2024-06-30", ("2024-03-05", "2024-03-06"), "2024-04-10"
 LAB = DateRange.parse("2026-02-01", "2026-02-14")
@@ -62,6 +63,13 @@ from backfill_core.dataset import Dataset, SqlTable
 
 lost = Dataset("lost.days", SqlTable("SHOP", "lost", day="dt"), measures={"orders": "count(*)"})
 dataset_dags(lost, select="select 1", schedule=None, dag_id="lost", conn_id="nowhere")
+
+sold = {"amount": "sum(amount)"}
+by_country = SqlTable("SHOP", "revenue", key="country", values=["PL", "DE", "it's a/b"])
+revenue = Dataset("shop.revenue", by_country, grain="list", measures=sold)
+dataset_dags(revenue, select="SELECT * FROM sales WHERE country = :key", schedule=None, default_args={"retries": 0})
+totals = Dataset("shop.totals", SqlTable("SHOP", "totals"), grain="none", measures=sold)
+dataset_dags(totals, select="SELECT * FROM sales", schedule=None, default_args={"retries": 0})
 
 with DAG("plain", schedule=None):
     task(task_id="nothing")(lambda: None)()
@@ -154,7 +162,7 @@ def page_world(folder: Path, *, tidy: bool = False) -> Iterator[World]:
         "AIRFLOW_CONN_NOWHERE": json.dumps({"conn_type": "backfill", "host": "postgresql://127.0.0.1:1/nothing"}),
     }
     with native_airflow(folder / "home", Path(sys.executable).parent, environ, login=True) as airflow:
-        count = len(DAGS) + 12 + (0 if tidy else 7)
+        count = len(DAGS) + 12 + (0 if tidy else 19)
         airflow.wait("the DAGs are known", lambda: airflow.rest("GET", "/dags")["total_entries"] == count)
         yield World(airflow, folder / "home", folder)
 
@@ -189,11 +197,30 @@ def _make_shop(folder: Path) -> None:
 
 
 def _make_others(folder: Path) -> None:
+    _sell_abroad(str(folder / "state.db"), str(folder / "shop.db"))
     with open_ledger(str(folder / "state.db")) as ledger:
         _fill(ledger, ARCHIVE, keys_between("1934-11-03", "2026-12-31"))
         _fill(ledger, HOSTILE, ["2024-01-01"])
         for number in range(997):
             ledger.define(f"shop.table_{number:04d}", {"key": {}, "timezone": "UTC", "grain": "day"}, {})
+
+
+def _sell_abroad(db: str, shop: str) -> None:
+    """Make two tables without days: one by country, of which a country was never written, and one that is whole."""
+    with closing(sqlite3.connect(shop)) as base, base:
+        for table in ("sales", "revenue", "totals"):
+            base.execute(f"CREATE TABLE {table} (country TEXT NOT NULL, amount INTEGER NOT NULL)")
+        base.executemany("INSERT INTO sales VALUES (?, ?)", [("PL", 5), (ODD, 7), ("DE", 9)])
+    measures = {"amount": "sum(amount)"}
+    by_country = SqlTable(shop, "revenue", key="country", values=["PL", "DE", ODD])
+    revenue = Dataset(COUNTRIES, by_country, grain="list", measures=measures)
+    totals = Dataset(WHOLE, SqlTable(shop, "totals"), grain="none", measures=measures)
+    with open_ledger(db) as ledger, closing(revenue.target()) as target, closing(totals.target()) as other:
+        guarded = Guarded(revenue, ledger, target)
+        select = "SELECT * FROM sales WHERE country = :key"
+        guarded.write(["PL", ODD], lambda partition: partition.fill(select), Caller("shop.revenue/first"))
+        guarded.seal(["PL"], Caller("", person="anna"), "sent")
+        Guarded(totals, ledger, other)
 
 
 def sell(base: sqlite3.Connection, source: str, orders: Mapping[str, int]) -> None:

@@ -14,7 +14,21 @@ import pytest
 
 from airflow_stand import ROOT
 from backfill_core.claims import Caller
-from page_world import ADMIN, ARCHIVE, EDITOR, FAILED, HOLES, HOSTILE, LIVELY, SHOP, VIEWER, fill
+from page_world import (
+    ADMIN,
+    ARCHIVE,
+    COUNTRIES,
+    EDITOR,
+    FAILED,
+    HOLES,
+    HOSTILE,
+    LIVELY,
+    ODD,
+    SHOP,
+    VIEWER,
+    WHOLE,
+    fill,
+)
 
 if TYPE_CHECKING:
     from page_world import World
@@ -134,6 +148,49 @@ def test_each_state_is_told_apart(world: World) -> None:
     assert one["run"] == {"dag_id": "shop", "run_id": "scheduled__2024-07-01T00:00:00+00:00"}
 
 
+def test_partitions_that_are_no_days_are_a_list_without_a_first_and_a_newest(world: World) -> None:
+    shown = by_name(world, VIEWER)
+    for name, published in ((COUNTRIES, 2), (WHOLE, 0)):
+        about = [shown[name][what] for what in ("newest", "sealed_up_to", "missing", "published")]
+        assert about == [None, None, shown[name]["missing"], published]
+        assert shown[name]["missing"] in (None, 0)
+
+    told, whole = seen(world, VIEWER, f"datasets/{COUNTRIES}"), seen(world, VIEWER, f"datasets/{WHOLE}")
+
+    assert (told["grain"], told["keys"], told["states"], told["sealed"]) == ("key", ["PL", ODD], "31", "10")
+    assert (told["dags"]["range"], told["dags"]["amend"]) == ("shop.revenue.range", "shop.revenue.amend")
+    assert (whole["keys"], whole["states"], whole["dags"]["range"]) == (["all"], "0", "shop.totals.range")
+
+
+def test_a_key_with_a_slash_is_told_reserved_and_given_back(world: World) -> None:
+    one = seen(world, VIEWER, f"datasets/{COUNTRIES}/partitions/{quote(ODD, safe='')}")
+    asked = {"spans": [[ODD, ODD]], "reason": "the source is being mended"}
+
+    assert (one["key"], one["figures"]["amount"], [line["what"] for line in one["history"]]) == (
+        ODD,
+        "7",
+        ["published"],
+    )
+    assert world.ask(EDITOR, f"datasets/{COUNTRIES}/claim", asked)[0] == 200
+    assert seen(world, VIEWER, f"datasets/{COUNTRIES}")["holders"] == {ODD: {"by": "editor", "run": None}}
+    assert world.ask(EDITOR, f"datasets/{COUNTRIES}/release", asked) == (200, {"words": f"{ODD} is free again"})
+
+
+@pytest.mark.parametrize(
+    ("spans", "words"),
+    [
+        ([["PL", ODD]], "these keys have no order"),
+        ([["XX", "XX"]], "the ledger knows no partition 'XX' of shop.revenue"),
+        ([["2024-01-01", "2024-01-31"]], "the ledger knows no partition '2024-01-01'"),
+    ],
+)
+def test_a_key_that_there_is_not_is_refused_in_words(world: World, spans: list[list[str]], words: str) -> None:
+    status, answer = world.ask(ADMIN, f"datasets/{COUNTRIES}/claim", {"spans": spans, "reason": "r"})
+
+    assert (status, words in answer["detail"]) == (400, True)
+    assert world.ask(ADMIN, f"datasets/{COUNTRIES}/partitions/{spans[0][0]}xx")[0] == 400
+
+
 def _days(told: dict[str, Any]) -> list[str]:
     from backfill_core.keys import keys_between
 
@@ -144,7 +201,7 @@ def test_of_a_dataset_that_no_dag_writes_only_an_admin_hears(world: World) -> No
     assert ARCHIVE in by_name(world, ADMIN)
     assert len(by_name(world, ADMIN)) >= 1000
     for user in (EDITOR, VIEWER):
-        assert set(by_name(world, user)) == {SHOP, LIVELY, "daily"}
+        assert set(by_name(world, user)) == {SHOP, LIVELY, COUNTRIES, WHOLE, "daily"}
         assert world.ask(user, f"datasets/{ARCHIVE}")[0] == 404
         assert world.ask(user, f"datasets/{ARCHIVE}/claim", ASKED)[0] == 404
     assert seen(world, ADMIN, f"datasets/{ARCHIVE}")["why_not"] is None

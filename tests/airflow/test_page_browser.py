@@ -13,7 +13,21 @@ from backfill_core.claims import Caller
 from backfill_core.keys import keys_between
 from gen_events import write_partition
 from page_browser import Visitor, chromium
-from page_world import ADMIN, ARCHIVE, EDITOR, FAILED, HOSTILE, LIVELY, SHOP, VIEWER, fill, sell
+from page_world import (
+    ADMIN,
+    ARCHIVE,
+    COUNTRIES,
+    EDITOR,
+    FAILED,
+    HOSTILE,
+    LIVELY,
+    ODD,
+    SHOP,
+    VIEWER,
+    WHOLE,
+    fill,
+    sell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,6 +127,26 @@ def test_a_range_is_typed_and_narrowed_to_what_is_missing(admin: Visitor) -> Non
     admin.says("2 days")
     admin.button("Backfill…").click()
     admin.page.get_by_role("dialog").get_by_text("2024-03-05 – 2024-03-06 (2 days)").wait_for()
+
+
+def test_partitions_that_are_no_days_are_a_list_that_is_planned_and_made_again(world: World, editor: Visitor) -> None:
+    with closing(sqlite3.connect(world.shop, timeout=60)) as shop, shop:
+        shop.execute("INSERT INTO sales VALUES (?, 1)", [ODD])
+    page = editor.page
+    editor.page.goto(f"{world.address}/plugin/partitions?dataset={COUNTRIES}")
+    listed = page.get_by_role("region", name=f"Partitions of {COUNTRIES}")
+
+    listed.get_by_role("button", name=ODD).click()
+    editor.says(ODD, "Published", "History")
+    editor.button("What would a run do now?").click()
+    editor.says("1 change")
+    said = editor.do("Backfill", "it came late")
+
+    assert f"1 key of {COUNTRIES} again" in said
+    editor.says("A run of shop.revenue.range was started", "1 of 1 written by it")
+    editor.page.goto(f"{world.address}/plugin/partitions?dataset={WHOLE}")
+    page.get_by_role("region", name=f"Partitions of {WHOLE}").get_by_role("button", name="all").wait_for()
+    assert editor.violations() == []
 
 
 def test_what_is_pointed_at_is_described(admin: Visitor) -> None:

@@ -63,3 +63,16 @@ def test_a_scheduled_dataset_goes_on_to_yesterday_in_its_zone(tmp_path: Path) ->
 
 def test_reading_needs_nothing_of_airflow_but_the_plugins_name() -> None:
     assert "fastapi" not in vars(sys.modules["backfill_airflow.page"])
+
+
+def test_keys_that_are_no_days_have_no_newest_and_no_holes_whatever_the_schedule(tmp_path: Path) -> None:
+    counts = Counts("shop", 3, 3, 0, 1, 0, 0, 0, "PL", None, None, None, "DE", "DE")
+
+    about = reading.overview(counts, "2026-02-10")
+    assert (about["newest"], about["sealed_up_to"], about["missing"], about["published"]) == (None, None, None, 3)
+    with open_ledger(str(tmp_path / "state.db")) as ledger:
+        for grain in ("list", "none"):
+            ledger.define(grain, {"key": {}, "timezone": "UTC", "grain": grain}, {})
+        told = [reading.dataset(ledger, grain, until_yesterday=True) for grain in ("list", "none")]
+    assert [one["keys"] for one in told] == [[], ["all"]]
+    assert [one["states"] for one in told] == ["", reading.MISSING]

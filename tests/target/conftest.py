@@ -33,7 +33,8 @@ class Bench(conformance.Bench):
         self.connect = connect
         self.schema = schema
         self.is_sqlite = not schema
-        self.profile = conformance.Profile(open_publication=not self.is_sqlite)
+        grains = frozenset({"day", "list", "none"})
+        self.profile = conformance.Profile(open_publication=not self.is_sqlite, grains=grains)
         self.select, self.everything = self.said(SELECT), self.said("SELECT * FROM {source}")
         self._targets: list[Target] = []
 
@@ -61,11 +62,12 @@ class Bench(conformance.Bench):
 
     def fill(self, table: str, *rows: tuple[Any, ...]) -> None:
         for row in rows:
-            values = ", ".join("NULL" if value is None else f"'{value}'" for value in row)
+            values = ", ".join(map(literal, row))
             self.sql(f"INSERT INTO {{{table}}} VALUES ({values})")
 
     def dataset(self, **said: Any) -> Dataset:
-        table = {name: said.pop(name) for name in ("day", "kind", "format", "zone", "schema", "table") if name in said}
+        names = ("day", "key", "values", "kind", "format", "zone", "schema", "table")
+        table = {name: said.pop(name) for name in names if name in said}
         name = table.pop("table", "orders")
         where = quoted(name) if self.is_sqlite else f"{quoted(self.schema)}.{quoted(name)}"
         measures = {"orders": "count(*)", "amount": "sum(amount)"}
@@ -89,7 +91,7 @@ class Bench(conformance.Bench):
 
     def stage(self, staging: str, *rows: tuple[Any, ...]) -> None:
         for row in rows:
-            values = ", ".join(f"'{value}'" for value in row)
+            values = ", ".join(map(literal, row))
             self.sql(f"INSERT INTO {staging} VALUES ({values})")
 
     def is_staged(self, staging: str) -> bool:
@@ -112,6 +114,11 @@ class Bench(conformance.Bench):
     def close(self) -> None:
         for target in self._targets:
             target.close()
+
+
+def literal(value: object) -> str:
+    """Return a value as it stands in SQL."""
+    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
 
 
 def connect_file(path: Path) -> sqlite3.Connection:
@@ -144,6 +151,13 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 def pg(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[Bench]:
     """A schema of PostgreSQL's, by each of its drivers."""
     with postgres_bench(postgres, psycopg if request.param == "psycopg" else psycopg2) as made:
+        yield made
+
+
+@pytest.fixture
+def one_pg(postgres: Postgres) -> Iterator[Bench]:
+    """A schema of PostgreSQL's, by one of its drivers."""
+    with postgres_bench(postgres, psycopg) as made:
         yield made
 
 

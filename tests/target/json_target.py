@@ -9,9 +9,11 @@ import time
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_core.errors import ChangedError, FenceTimeoutError
+from backfill_core.keys import WHOLE
 from backfill_core.target import WAIT_SECONDS, Audited, Defaults, Expected, Fence, Measured, Side
 from backfill_core.target.figures import misfits
 from backfill_core.target.sides import raise_fences, set_marks, set_tokens, staging_name
@@ -28,12 +30,14 @@ class JsonTarget(Defaults):
     """The file at `dataset.table.where`: `{"rows": […], "sides": {key: […]}}`. A measure is `count`, or a column."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self.dataset, self.path, self.day = dataset, dataset.table.where, dataset.table.day
+        self.dataset, self.path, self.column = dataset, dataset.table.where, dataset.column
+
+    def key_of(self, row: dict[str, Any]) -> str | None:
+        return row[self.column.name] if self.column.name else WHOLE
 
     def read(self) -> tuple[Rows, dict[str, Side]]:
         """Return the rows and the side rows, as they are at one moment."""
-        with open(self.path, encoding="utf-8") as file:
-            table = json.load(file)
+        table = json.loads(Path(self.path).read_text(encoding="utf-8"))
         return table["rows"], {key: Side(*side) for key, side in table["sides"].items()}
 
     @contextmanager
@@ -71,7 +75,7 @@ class JsonTarget(Defaults):
 
     def measure(self, keys: Collection[str], *, digest: bool, rows: Rows | None = None) -> dict[str, Measured]:
         rows = self.read()[0] if rows is None else rows
-        return {key: self.measured([row for row in rows if row[self.day] == key], digest=digest) for key in keys}
+        return {key: self.measured([row for row in rows if self.key_of(row) == key], digest=digest) for key in keys}
 
     def measured(self, rows: Rows, *, digest: bool) -> Measured:
         figures = {
@@ -93,53 +97,50 @@ class JsonTarget(Defaults):
             if self.measure(expected, digest=with_digest, rows=rows) != {key: measured[key] for key in expected}:
                 raise ChangedError(f"{self.path}: the rows are others than were measured; nothing was changed")
             if by is not None:
-                kept = [row for row in rows if row[self.day] not in expected]
-                rows[:] = kept + [row for row in by if row[self.day] in expected]
+                stay = [row for row in rows if self.key_of(row) not in expected]
+                rows[:] = stay + [row for row in by if self.key_of(row) in expected]
         return done
 
     adopt = replace
 
     def keyless(self) -> tuple[int, str]:
-        count = sum(row[self.day] is None for row in self.read()[0])
-        return count, "NULL" if count else ""
+        strange = [key or "NULL" for key in map(self.key_of, self.read()[0]) if not (key and self.column.has(key))]
+        return len(strange), strange[0] if strange else ""
 
     @contextmanager
     def writing(self, keys: Sequence[str], token: str, *, staged: bool) -> Iterator[JsonWrite]:
         write = JsonWrite(self, keys, f"{self.path}.{staging_name(token)}")
         try:
             if staged:
-                with open(write.staging, "x", encoding="utf-8") as file:
-                    json.dump({"rows": []}, file)
                 write.fill(f"{write.staging} whole")
+                with open(write.staging, "x", encoding="utf-8") as file:
+                    file.write('{"rows": []}')
             yield write
         finally:
             self.sweep([token])
 
     def sweep(self, tokens: Sequence[str]) -> None:
         for token in tokens:
-            with suppress(FileNotFoundError):
-                os.remove(f"{self.path}.{staging_name(token)}")
+            Path(f"{self.path}.{staging_name(token)}").unlink(missing_ok=True)
 
 
 class JsonWrite:
     """A write: rows in memory until `publish` puts them in the place of the partitions'."""
 
     def __init__(self, target: JsonTarget, keys: Sequence[str], staging: str) -> None:
-        self.target, self.keys, self.staging = target, keys, staging
-        self.sources: list[str] = []
+        self.target, self.keys, self.staging, self.sources = target, keys, staging, list[str]()
 
     def fill(self, select: str) -> None:
         """Add the rows of these days of a file, `source.json`, or all of its rows, `source.json whole`."""
         self.sources.append(select)
 
     def audit(self, *, digest: bool) -> Audited:
-        target, day, unique = self.target, self.target.day, self.target.dataset.unique
+        target, unique = self.target, self.target.dataset.unique
         self.rows: Rows = []
         for source in self.sources:
-            with open(source.removesuffix(" whole"), encoding="utf-8") as file:
-                rows = json.load(file)["rows"]
-            self.rows += [row for row in rows if source.endswith(" whole") or row[day] in self.keys]
-        apart = misfits(((row[day], tuple(row[name] for name in unique)) for row in self.rows), self.keys)
+            rows = json.loads(Path(source.removesuffix(" whole")).read_text(encoding="utf-8"))["rows"]
+            self.rows += [row for row in rows if source.endswith(" whole") or target.key_of(row) in self.keys]
+        apart = misfits(((target.key_of(row), tuple(row[name] for name in unique)) for row in self.rows), self.keys)
         partitions = target.measure(self.keys, digest=digest, rows=self.rows)
         self.audited = Audited(partitions, target.measure(self.keys, digest=digest), **apart)
         return self.audited

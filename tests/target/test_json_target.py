@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backfill_core.conformance.bench import Bench, Row
+from backfill_core.conformance.bench import Bench, Profile, Row
 from backfill_core.conformance.suite import *  # noqa: F403
 from backfill_core.dataset import Dataset, SqlTable
 from backfill_core.errors import TargetError
@@ -19,6 +19,8 @@ NAMES = ("order_id", "dt", "amount", "note")
 
 class JsonBench(Bench):
     """A folder with two files."""
+
+    profile = Profile(grains=frozenset({"day", "list", "none"}))
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -49,7 +51,8 @@ class JsonBench(Bench):
         return Path(staging).exists()
 
     def dataset(self, **said: Any) -> Dataset:
-        table = SqlTable(str(self._folder / "orders.json"), "orders", day="dt")
+        named = {name: said.pop(name) for name in ("day", "key", "values") if name in said} or {"day": "dt"}
+        table = SqlTable(str(self._folder / "orders.json"), "orders", **named)
         return Dataset(**{"name": "shop", "table": table, "measures": {"orders": "count", "amount": "amount"}, **said})
 
     def target(self, dataset: Dataset | None = None, **said: Any) -> JsonTarget:

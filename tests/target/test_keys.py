@@ -131,7 +131,7 @@ def test_local_times_that_dont_say_their_day_are_refused() -> None:
         ({"timezone": "Europe/Krakow"}, "no time zone"),
         ({"max_shrink": -1}, "max_shrink"),
         ({"tolerance": {"other": 1}}, "no such measure"),
-        ({"grain": "hour"}, "no grain"),
+        ({"grain": "hour"}, "grain is .hour.; it is one of day, list, none"),
         ({"table": SqlTable("x", "t", day="d", kind="text")}, "say its format"),
         ({"table": SqlTable("x", "t", day="d", kind="when")}, "the kinds are"),
         ({"table": SqlTable("x", "t", day="d", kind="integer", format="%Y-%m-%d")}, "doesn't write an integer"),

@@ -29,7 +29,7 @@ from backfill_core import DateRange
 from backfill_core.claims import Caller
 from backfill_core.errors import BackfillError, NoStoreError, RefusedError, StoreError, UsageError
 from backfill_core.guarded import new_id
-from backfill_core.keys import keys_between, parse_key
+from backfill_core.keys import DAY, NONE, WHOLE, keys_between, parse_key
 from backfill_core.ledger import CLAIM, RELEASE
 from backfill_core.partition import check_text
 from backfill_core.protocol import reserving
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from backfill_core import Settings
     from backfill_core.ledger import Counts, Entry
+    from backfill_core.ledger.ledger import SqlLedger
     from backfill_core.ledger.page import Page
 
 log = logging.getLogger(__name__)
@@ -236,15 +237,16 @@ def datasets(known: Annotated[Datasets, Depends()], dag_id: str | None = None) -
     return _json({"datasets": told, "failures": failures})
 
 
-@app.get("/datasets/{name:path}/partitions/{key}")
+@app.get("/datasets/{name:path}/partitions/{key:path}")
 def partition(one: Seen, key: str) -> Response:
     """Tell one partition with its history."""
-    key = parse_key(key)
     with looking(one.settings.db) as ledger:
         if not one.is_daily:
             if ledger is None:
                 raise NoStoreError("there is no ledger yet; the first write of a dataset makes it")
+            _check_key(ledger, one.place.dataset, key)
             return _json(reading.partition(ledger, one.place.dataset, key))
+        key = parse_key(key)
         history: Sequence[Entry] = [] if ledger is None else ledger.history(DAILY_TABLE, key, key)
     with open_store(one.settings.db) as store:
         return _json(reading.Daily.read(store, DateRange.parse(key, key)).partition(key, history))
@@ -272,7 +274,7 @@ def _change(event: str) -> list[Any]:
 @app.post("/datasets/{name:path}/claim", dependencies=_change("backfill_claim"))
 def claim(one: Changed, asked: Asked) -> dict[str, str]:
     """Reserve partitions in the user's name: all of them, or none."""
-    keys, reason, name = _keys(asked), check_text("reason", asked.reason), check_text("owner", one.access.name)
+    keys, reason, name = _keys(one, asked), check_text("reason", asked.reason), check_text("owner", one.access.name)
     if one.is_daily:
         _claim_daily(one, keys, name, reason)
     else:
@@ -288,7 +290,7 @@ def claim(one: Changed, asked: Asked) -> dict[str, str]:
 @app.post("/datasets/{name:path}/release", dependencies=_change("backfill_release"))
 def release(one: Changed, asked: Asked) -> dict[str, str]:
     """Give back whatever claims are on the partitions, whoever holds them."""
-    keys, reason, name = _keys(asked), check_text("reason", asked.reason), one.access.name
+    keys, reason, name = _keys(one, asked), check_text("reason", asked.reason), one.access.name
     if one.is_daily:
         freed = _release_daily(one, keys, name, reason)
     else:
@@ -342,7 +344,37 @@ def _refuse(denied: Sequence[tuple[str, str]]) -> None:
     raise RefusedError(f"{key} is held by {holder}{more}; nothing was reserved")
 
 
-def _keys(asked: Asked) -> list[str]:
+def _check_key(ledger: SqlLedger, name: str, key: str) -> bool:
+    """Return whether a dataset's keys are days; refuse a key that it can't have.
+
+    Raises:
+        UsageError: it is no day; or, where keys are no days, none that the ledger knows.
+    """
+    grain = (ledger.definition(name) or {}).get("grain", DAY)
+    if grain == DAY:
+        parse_key(key)
+    elif not (grain == NONE and key == WHOLE) and not ledger.rows(name, key, key):
+        raise UsageError(f"the ledger knows no partition {key!r} of {name}; the first write of it enters it")
+    return bool(grain == DAY)
+
+
+def _listed(one: One, asked: Asked) -> list[str] | None:
+    """Return the keys that are asked for, where they are no days; None where they are."""
+    if one.is_daily:
+        return None
+    with looking(one.settings.db) as ledger:
+        if ledger is None or all(_check_key(ledger, one.place.dataset, key) for span in asked.spans for key in span):
+            return None
+    if between := [span for span in asked.spans if span[0] != span[1]]:
+        raise UsageError(
+            f"{between[0][0]} to {between[0][1]}: these keys have no order; name each as a span of its own"
+        )
+    return sorted({key for key, _ in asked.spans})
+
+
+def _keys(one: One, asked: Asked) -> list[str]:
+    if (listed := _listed(one, asked)) is not None:
+        return listed
     found: set[str] = set()
     left = MOST_KEYS
     for first, last in asked.spans:

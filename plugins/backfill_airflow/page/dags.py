@@ -118,10 +118,10 @@ def _tasks(dag: Mapping[str, Any]) -> Iterator[tuple[Place, str, str]]:
 def _roles(kinds: set[str], params: set[str], *, by_the_clock: bool) -> frozenset[str]:
     roles = {FORMS[kind] for kind in kinds if kind in FORMS}
     makes = bool(kinds - set(FORMS) - {"AdoptRangeOperator"})
-    of_a_range = {"start", "end"} <= params
+    of_a_range = {"start", "end"} <= params or "keys" in params
     if not of_a_range:
         roles -= {"seal", "unseal"}
-    if "date" not in params:
+    if not {"date", "key"} & params:
         roles -= {"amend"}
     if makes:
         roles |= {"range"} if of_a_range else {"daily"} if by_the_clock else set()

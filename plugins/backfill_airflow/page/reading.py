@@ -5,14 +5,15 @@ Nothing here looks at a user's table. What isn't known is None.
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from backfill_core.dataset_review import figures
-from backfill_core.keys import find_zone, keys_between
+from backfill_core.errors import UsageError
+from backfill_core.keys import DAY, NONE, WHOLE, find_zone, keys_between
 from backfill_core.ledger import KeyRow
 from backfill_core.log_lines import DONE
-from backfill_core.partition import EVER, DateRange
+from backfill_core.partition import EVER, DateRange, parse_date
 from backfill_core.states import Known, state_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ DIGITS: dict[State, str] = {
 }
 MISSING = DIGITS["missing"]
 T = TypeVar("T")
-DAY = "day"
 
 
 class Columns:
@@ -143,8 +143,8 @@ def yesterday(timezone: str) -> str:
 def days_of(first: str | None, last: str | None) -> int | None:
     """Return how many days there are between two, inclusive; None where they are no days."""
     try:
-        return (date.fromisoformat(last or "") - date.fromisoformat(first or "")).days + 1
-    except ValueError:
+        return (parse_date(last or "") - parse_date(first or "")).days + 1
+    except UsageError:
         return None
 
 
@@ -154,9 +154,10 @@ def days_of(first: str | None, last: str | None) -> int | None:
 def overview(counts: Counts, until: str | None = None) -> Told:
     """Tell of a dataset at a glance; its holes are those from its first partition to its last, or until a later day."""
     days = days_of(counts.oldest, max(counts.newest or "", until or ""))
+    has_order = days is not None or counts.oldest is None  # keys that are no days have none
     return {
-        "newest": counts.newest,
-        "sealed_up_to": counts.sealed_up_to,
+        "newest": counts.newest if has_order else None,
+        "sealed_up_to": counts.sealed_up_to if has_order else None,
         "published": counts.published,
         "missing": None if days is None else days - counts.published,
         "held": counts.held,
@@ -211,6 +212,8 @@ def dataset(ledger: SqlLedger | None, name: str, *, until_yesterday: bool) -> To
         )
         if True in known:
             columns.add(row.key, known, row.measured, row.published_at, row.owner, row.run)
+    if grain == NONE and not columns.keys:
+        columns.add(WHOLE, Known(), {}, None, None, None)
     told = columns.told(timezone, grain, until_yesterday=until_yesterday)
     return {
         **told,
