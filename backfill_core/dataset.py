@@ -33,9 +33,10 @@ _NAMED = {
 
 @dataclass(frozen=True)
 class SqlTable:
-    """A table in PostgreSQL or SQLite, whose partitions are told by one column, or that is one partition as a whole.
+    """A table in a database, whose partitions are told by one column, or that is one partition as a whole.
 
-    where: `postgresql://…`, or the path of a SQLite file; in Airflow the name of a connection.
+    where: `postgresql://…`, `duckdb://…`, or the path of a file, SQLite's if its name doesn't end in `.duckdb`; in
+        Airflow the name of a connection.
     table: `schema.table`, as the database has it, capitals too; a name with a dot in it stands in double quotes.
     day: the key column of a dataset of days.
     key, values: the key column of a dataset whose keys are a list, and the list: `key="country", values=["DE", "PL"]`,

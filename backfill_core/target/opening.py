@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def open_target(dataset: Dataset, connect: Callable[[], Any] | None) -> Target:
     """Return the target of a dataset; a place is connected to when it is used, `connect` is asked at once.
 
-    connect: opens a connection, of psycopg, psycopg2 or sqlite3; None where the table says where it is.
+    connect: opens a connection, of psycopg, psycopg2, sqlite3 or duckdb; None where the table says where it is.
 
     Raises:
-        UsageError: what the table says is neither a URL of PostgreSQL nor the path of a file.
+        UsageError: what the table says is neither a URL of PostgreSQL or DuckDB nor the path of a file.
     """
     where = dataset.table.where
     if connect is None:
@@ -34,9 +34,13 @@ def open_target(dataset: Dataset, connect: Callable[[], Any] | None) -> Target:
         from backfill_core.target.postgres import PostgresTarget
 
         return PostgresTarget(dataset, connect, first)
+    if module in ("duckdb", "_duckdb"):
+        from backfill_core.target.duckdb import DuckTarget
+
+        return DuckTarget(dataset, connect, first)
     first.close()
     raise UsageError(
-        f"{dataset.name}: {where!r} is a connection of {module}; a table has to be in PostgreSQL or SQLite"
+        f"{dataset.name}: {where!r} is a connection of {module}; a table has to be in PostgreSQL, SQLite or DuckDB"
     )
 
 
@@ -45,10 +49,15 @@ def _by_place(dataset: Dataset, where: str) -> Target:
         from backfill_core.target.postgres import PostgresTarget
 
         return PostgresTarget(dataset, lambda: _connect_postgres(dataset.name, where))
+    if where.startswith("duckdb://") or where.endswith(".duckdb"):
+        from backfill_core.target.duckdb import DuckTarget, connect_duckdb
+
+        path = where.removeprefix("duckdb://")
+        return DuckTarget(dataset, lambda: connect_duckdb(dataset.name, path))
     if "://" in where:
         kind = where.partition("://")[0]
         raise UsageError(
-            f"{dataset.name}: there is no target for {kind}://; write postgresql://… or the path of a file"
+            f"{dataset.name}: there is no target for {kind}://; write postgresql://…, duckdb://… or the path of a file"
         )
     from backfill_core.target.sqlite import SqliteTarget, connect_sqlite
 

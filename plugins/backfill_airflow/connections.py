@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from backfill_core.dataset import Dataset
     from backfill_core.target import Target
 
-POSTGRES, SQLITE = "postgres", "sqlite"
+POSTGRES, SQLITE, DUCKDB = "postgres", "sqlite", "duckdb"
 
 
 def names_connection(where: str) -> bool:
@@ -48,9 +48,13 @@ def open_table(dataset: Dataset) -> Target:
         from backfill_core.target.sqlite import SqliteTarget
 
         return SqliteTarget(dataset, connect)
+    if connection.conn_type == DUCKDB:
+        from backfill_core.target.duckdb import DuckTarget
+
+        return DuckTarget(dataset, connect)
     raise UsageError(
-        f"{dataset.name}: the connection {conn_id} is of type {connection.conn_type!r}; a table has to be in PostgreSQL"
-        " or SQLite"
+        f"{dataset.name}: the connection {conn_id} is of type {connection.conn_type!r}; a table has to be in"
+        " PostgreSQL, SQLite or DuckDB"
     )
 
 
@@ -70,15 +74,17 @@ def _connect_by(hook: Any, name: str) -> Any:
 
 
 def _connect(connection: Connection, name: str) -> Any:
-    return _connect_sqlite(connection, name) if connection.conn_type == SQLITE else _connect_postgres(connection, name)
-
-
-def _connect_sqlite(connection: Connection, name: str) -> Any:
+    if connection.conn_type == POSTGRES:
+        return _connect_postgres(connection, name)
     if not connection.host:
         raise UsageError(f"{name}: the connection {connection.conn_id} names no file (its host)")
-    from backfill_core.target.sqlite import connect_sqlite
+    if connection.conn_type == SQLITE:
+        from backfill_core.target.sqlite import connect_sqlite
 
-    return connect_sqlite(name, connection.host)
+        return connect_sqlite(name, connection.host)
+    from backfill_core.target.duckdb import connect_duckdb
+
+    return connect_duckdb(name, connection.host)
 
 
 def _connect_postgres(connection: Connection, name: str) -> Any:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import duckdb
 import pytest
 
 from airflow_stand import Run, context_of
@@ -130,6 +131,26 @@ def replace(shop: Shop, context: Any = None, **options: Any) -> Any:
     return ReplacePartitionOperator(task_id="replace", dataset=shop.dataset, **options).execute(
         context or context_of(RUN)
     )
+
+
+def test_a_table_in_duckdb_by_a_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(tmp_path / "shop.duckdb")
+    for name, connection in (
+        ("BACKFILL_DEFAULT", {"conn_type": "backfill", "host": str(tmp_path / "state.db")}),
+        ("SHOP", {"conn_type": "duckdb", "host": file}),
+    ):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(connection))
+    with duckdb.connect(file) as base:
+        base.execute("CREATE TABLE orders_daily (dt DATE, orders BIGINT)")
+    orders = Dataset("shop.orders", SqlTable("shop", "orders_daily", day="dt"), measures={"orders": "sum(orders)"})
+
+    receipt = ReplacePartitionOperator(
+        task_id="replace", dataset=orders, select="SELECT CAST(:key AS DATE) AS dt, 7 AS orders"
+    ).execute(context_of(RUN))
+
+    assert [one["after"] for one in receipt["published"]] == [{"rows": 1, "orders": "7"}]
+    with duckdb.connect(file) as base:
+        assert base.execute("SELECT CAST(dt AS VARCHAR), orders FROM orders_daily").fetchall() == [(DAY, 7)]
 
 
 # Replace by a query
