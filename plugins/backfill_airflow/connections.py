@@ -38,7 +38,7 @@ def open_table(dataset: Dataset) -> Target:
             f"{dataset.name}: there is no connection {conn_id!r}; make it under Admin, Connections, or write a URL, or"
             " a path with a slash, into the dataset's table"
         ) from None
-    hook = _hook_of(connection)
+    hook = None if connection.conn_type == DUCKDB else _hook_of(connection)  # no hook waits for the file's one process
     connect = partial(_connect_by, hook, dataset.name) if hook else partial(_connect, connection, dataset.name)
     if connection.conn_type == POSTGRES:
         from backfill_core.target.postgres import PostgresTarget
